@@ -1,0 +1,191 @@
+//! What can be typed. Nothing is resolved here: see each command's own file.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use lazaret_policy::units::{Bytes, Millis};
+
+/// A kernel-enforced wall around what AI agents run, call and read.
+#[derive(Debug, Parser)]
+#[command(name = "lazaret", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Exit codes of `run`: the command's own; 128+N when signal N ended it; 124 timeout; \
+125 lazaret's own failure or refusal; 126 not executable; 127 not found; 137 ended by a limit or an escape response.")]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a command in a sandbox
+    Run(Box<Run>),
+    /// Say what this host can enforce, and how to get the rest
+    Doctor(Doctor),
+    /// Check policies, print their schema or a built-in one
+    #[command(subcommand)]
+    Policy(Policy),
+    /// List and show the built-in profiles
+    #[command(subcommand)]
+    Profile(Profile),
+    /// Verify and read the audit log
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Measure start-up against bubblewrap, interleaved
+    Bench(Bench),
+    /// Print completions for a shell
+    Completions { shell: clap_complete::Shell },
+    /// Write the man pages into a directory
+    #[command(hide = true)]
+    Man { directory: PathBuf },
+}
+
+/// Level 2, the current directory read-write, no network, a cleaned environment, a private /tmp and a
+/// hidden home, unless said otherwise.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  lazaret run -- make test
+  lazaret run --ro ../shared --deny .env -- python3 script.py
+  lazaret run --policy tool.json --report report.json -- ./tool
+  lazaret run --plan -- true")]
+pub struct Run {
+    /// Policy file, JSON or TOML
+    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
+    pub policy: Option<PathBuf>,
+    /// Built-in profile
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub profile: String,
+    /// Isolation level: 0 none (needs the administrator's approval), 1 process, 2 full
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub level: Option<u8>,
+    /// Make a path visible, read-only
+    #[arg(long, value_name = "PATH")]
+    pub ro: Vec<PathBuf>,
+    /// Make a path visible and writable
+    #[arg(long, value_name = "PATH")]
+    pub rw: Vec<PathBuf>,
+    /// Deny a path, also below an allowed one, also when it does not exist yet
+    #[arg(long, value_name = "PATH")]
+    pub deny: Vec<PathBuf>,
+    /// Pass a variable through, or set it
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub env: Vec<OsString>,
+    /// Most memory (bytes, or with K, M, G)
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Bytes>,
+    /// Most CPU time (milliseconds, or with s, m, h)
+    #[arg(long, value_name = "TIME")]
+    pub cpu_time: Option<Millis>,
+    /// Most wall-clock time; then SIGTERM, and after a grace period SIGKILL for everything
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<Millis>,
+    /// Most processes and threads
+    #[arg(long, value_name = "N")]
+    pub max_procs: Option<u64>,
+    /// Most that can be written to private storage and to any one file
+    #[arg(long, value_name = "SIZE")]
+    pub max_write: Option<Bytes>,
+    /// Refuse to run when a layer is missing (the default)
+    #[arg(long, conflicts_with = "warn")]
+    pub enforce: bool,
+    /// Run with the layers there are, and say what is weaker
+    #[arg(long)]
+    pub warn: bool,
+    /// What follows an escape attempt (default: kill at level 2)
+    #[arg(long, value_enum)]
+    pub on_escape: Option<OnEscape>,
+    /// The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    /// Write a report as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Print the steps and start nothing
+    #[arg(long)]
+    pub plan: bool,
+    /// With --plan: as JSON
+    #[arg(long, requires = "plan")]
+    pub json: bool,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", required = true)]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OnEscape {
+    Kill,
+    Deny,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Doctor {
+    /// Machine-readable output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Policy {
+    /// Load and check a policy file
+    Check {
+        file: PathBuf,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema, for editors
+    Schema,
+    /// Print a built-in policy
+    Show {
+        name: String,
+        /// As JSON instead of TOML
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Profile {
+    /// List the built-in profiles
+    List {
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a profile
+    Show {
+        name: String,
+        /// As JSON instead of TOML
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Audit {
+    /// Check the hash chain; names the first broken line
+    Verify {
+        /// [default: $XDG_STATE_HOME/lazaret/audit.jsonl]
+        file: Option<PathBuf>,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the events of one sandbox, or the last of all
+    Show {
+        /// A sandbox id, or the beginning of one
+        sandbox: Option<String>,
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Bench {
+    /// Launches of each
+    #[arg(long, default_value_t = 200)]
+    pub runs: u32,
+    #[arg(long)]
+    pub json: bool,
+    /// Other lazaret executables to measure beside this one
+    #[arg(long, action = ArgAction::Append, value_name = "FILE")]
+    pub against: Vec<PathBuf>,
+}

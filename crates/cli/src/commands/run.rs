@@ -1,0 +1,185 @@
+//! `lazaret run`: from what was typed to a request, from the outcome to the exit code.
+
+use std::{
+    env,
+    fs::File,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+use lazaret_policy::{
+    Policy, load,
+    schema::{self, Level},
+};
+use lazaret_runtime::{
+    Report, Request, Requirement, prepare,
+    request::TerminalUse,
+    state::Directories,
+};
+use rustix::fs::OFlags;
+
+use crate::{
+    args::{OnEscape, Run},
+    exit::Exit,
+    output,
+};
+
+pub fn run(args: Run) -> anyhow::Result<Exit> {
+    let request = resolve(&args)?;
+    let report_file = args.report.as_deref().map(open_report).transpose()?;
+    let prepared = prepare(request)?;
+    if args.plan {
+        print_plan(&prepared, args.json);
+        return Ok(Exit::Ok);
+    }
+    let outcome = prepared.run(output::warning)?;
+    if let Some(why) = &outcome.not_executed {
+        output::error(why);
+    }
+    output::block(&outcome.report.summary());
+    if let Some(file) = report_file {
+        write_report(file, &outcome.report)?;
+    }
+    Ok(Exit::Command(u8::try_from(outcome.report.exit_code).unwrap_or(125)))
+}
+
+/// Files, directories and environment are read here, and nowhere later.
+fn resolve(args: &Run) -> anyhow::Result<Request> {
+    let directory = env::current_dir().context("the current directory cannot be used (was it deleted?)")?;
+    let mut policy = load_policy(args)?;
+    apply_flags(args, &directory, &mut policy)?;
+    let directories = Directories::from_environment(|name| env::var_os(name));
+    let Some(audit_log) = args.audit.clone().or_else(|| directories.audit_log()) else {
+        bail!("there is no place for the audit log: set HOME or XDG_STATE_HOME, or name a file with --audit");
+    };
+    let audit_log = directory.join(audit_log);
+    let mut own_directories: Vec<PathBuf> =
+        [directories.state, directories.config].into_iter().flatten().collect();
+    own_directories.push(head_of(&audit_log));
+    own_directories.push(audit_log.clone());
+    own_directories.extend(args.report.as_ref().map(|report| directory.join(report)));
+    Ok(Request {
+        policy,
+        command: args.command.clone(),
+        directory,
+        home: env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+        environment: env::vars_os().collect(),
+        requirement: if args.warn { Requirement::Warn } else { Requirement::Enforce },
+        audit_log,
+        terminal: TerminalUse::WhenInteractive,
+        own_directories,
+    })
+}
+
+fn head_of(log: &Path) -> PathBuf {
+    let mut name = log.as_os_str().to_owned();
+    name.push(".head");
+    name.into()
+}
+
+fn load_policy(args: &Run) -> anyhow::Result<Policy> {
+    let loaded = match &args.policy {
+        Some(file) => load::load_file(file)?,
+        None => super::policy::find_profile(&args.profile)?.load()?,
+    };
+    loaded.warnings.iter().for_each(|warning| output::warning(warning));
+    Ok(loaded.policy)
+}
+
+fn apply_flags(args: &Run, directory: &Path, policy: &mut Policy) -> anyhow::Result<()> {
+    if let Some(level) = args.level.and_then(Level::from_number) {
+        policy.isolation_level = level;
+    }
+    // On the command line a relative path is relative to the current directory, as everywhere.
+    let absolute = |paths: &[PathBuf]| -> Vec<PathBuf> {
+        paths.iter().map(|path| normal(&directory.join(path))).collect()
+    };
+    policy.filesystem.read_only_paths.extend(absolute(&args.ro));
+    policy.filesystem.read_write_paths.extend(absolute(&args.rw));
+    policy.filesystem.denied_paths.extend(absolute(&args.deny));
+    for variable in &args.env {
+        let Some(variable) = variable.to_str() else { bail!("--env {variable:?} is not valid UTF-8") };
+        match variable.split_once('=') {
+            Some(("", _)) => bail!("--env `{variable}` has no name before the `=`"),
+            Some((name, value)) => drop(policy.environment.set.insert(name.to_owned(), value.to_owned())),
+            None => policy.environment.allow.push(variable.to_owned()),
+        }
+    }
+    let resources = &mut policy.resources;
+    resources.max_memory = args.memory.or(resources.max_memory);
+    resources.max_cpu = args.cpu_time.or(resources.max_cpu);
+    policy.timeout = args.timeout.or(policy.timeout);
+    policy.process.max_processes = args.max_procs.or(policy.process.max_processes);
+    if let Some(limit) = args.max_write {
+        policy.filesystem.max_total_size = Some(limit);
+        let file = policy.filesystem.max_file_size.unwrap_or(limit);
+        policy.filesystem.max_file_size = Some(file.min(limit));
+    }
+    policy.on_escape = match args.on_escape {
+        Some(OnEscape::Kill) => Some(schema::OnEscape::Kill),
+        Some(OnEscape::Deny) => Some(schema::OnEscape::Deny),
+        None => policy.on_escape,
+    };
+    for (name, zero) in [
+        ("--memory", args.memory.is_some_and(|value| value.0 == 0)),
+        ("--cpu-time", args.cpu_time.is_some_and(|value| value.0 == 0)),
+        ("--timeout", args.timeout.is_some_and(|value| value.0 == 0)),
+        ("--max-procs", args.max_procs == Some(0)),
+        ("--max-write", args.max_write.is_some_and(|value| value.0 == 0)),
+    ] {
+        if zero {
+            bail!("{name} 0 would leave nothing to run with");
+        }
+    }
+    Ok(())
+}
+
+/// Takes `.` out, and `..` as far as it can be done by name; what remains is resolved later.
+fn normal(path: &Path) -> PathBuf {
+    if path.components().any(|component| component == std::path::Component::ParentDir) {
+        // Through links `..` means something else than by name.
+        let mut existing = path.to_owned();
+        let mut rest = Vec::new();
+        while !existing.exists() {
+            let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else { break };
+            rest.push(name.to_owned());
+            existing = parent.to_owned();
+        }
+        let mut resolved = existing.canonicalize().unwrap_or(existing);
+        resolved.extend(rest.into_iter().rev());
+        return resolved;
+    }
+    path.components().collect()
+}
+
+fn print_plan(prepared: &lazaret_runtime::Prepared, json: bool) {
+    let plan = prepared.plan();
+    if json {
+        let steps: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
+        output::data(&format!("{}\n", serde_json::json!({ "steps": steps, "notes": prepared.notes() })));
+    } else {
+        prepared.notes().iter().for_each(|note| output::warning(note));
+        output::data(&plan.to_string());
+    }
+}
+
+/// Opened before anything runs: what the command does to the name later cannot lead the report astray.
+fn open_report(path: &Path) -> anyhow::Result<File> {
+    File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+        .open(path)
+        .with_context(|| format!("the report cannot be written to {}", path.display()))
+}
+
+fn write_report(mut file: File, report: &Report) -> anyhow::Result<()> {
+    let mut text = serde_json::to_vec_pretty(report).context("the report cannot be put into JSON")?;
+    text.push(b'\n');
+    file.write_all(&text).context("the report cannot be written")
+}
+

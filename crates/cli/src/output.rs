@@ -1,0 +1,53 @@
+//! All output: data on standard output, messages on standard error. A closed pipe is the reader's right and
+//! never a reason to panic.
+
+use std::io::{self, Write as _};
+
+use crate::exit::Exit;
+
+/// Data for standard output.
+pub fn data(text: &str) {
+    let mut out = io::stdout().lock();
+    // EPIPE: the reader has seen enough.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A message for a person.
+pub fn message(text: &str) {
+    let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
+}
+
+/// Text that already has its line ends.
+pub fn block(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+pub fn error(text: &str) {
+    message(&format!("lazaret: error: {text}"));
+}
+
+pub fn warning(text: &str) {
+    message(&format!("lazaret: warning: {text}"));
+}
+
+/// An error with all its causes on one line.
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        // Some errors carry their source in their own words.
+        if !text.contains(&cause) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+/// Help and version go out as data; anything else is a usage error.
+pub fn usage(error: &clap::Error) -> Exit {
+    let _ = error.print();
+    if error.use_stderr() { Exit::Refused } else { Exit::Ok }
+}

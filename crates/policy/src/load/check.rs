@@ -1,0 +1,281 @@
+//! What a well-formed policy must also satisfy: paths that mean something, limits that are not zero,
+//! fields that do not contradict each other. Every finding stands at the value it is about.
+
+use std::path::{Component, Path};
+
+use super::{
+    Fault,
+    document::{Entry, Node},
+};
+use crate::{
+    Policy,
+    schema::{EnvironmentPolicy, FilesystemPolicy, SyscallMode},
+    syscalls,
+};
+
+/// Things that are allowed but probably not what was meant, each with its place.
+pub(super) type Warnings = Vec<(usize, String)>;
+
+/// The first fault in the order of the document, or the warnings.
+pub(super) fn check(policy: &Policy, tree: &Node) -> Result<Warnings, Fault> {
+    let mut findings = Findings { tree, faults: Vec::new(), warnings: Vec::new() };
+    findings.filesystem(&policy.filesystem);
+    findings.limits(policy);
+    findings.process(policy);
+    findings.network(policy);
+    findings.syscalls(policy);
+    findings.environment(&policy.environment);
+    match findings.faults.into_iter().min_by_key(|fault| fault.offset) {
+        Some(first) => Err(first),
+        None => {
+            findings.warnings.sort();
+            Ok(findings.warnings)
+        }
+    }
+}
+
+struct Findings<'a> {
+    tree: &'a Node,
+    faults: Vec<Fault>,
+    warnings: Warnings,
+}
+
+impl Findings<'_> {
+    fn fault(&mut self, path: &[&str], message: impl std::fmt::Display, hint: &str) {
+        let offset = self.tree.offset_of(path);
+        let keys: Vec<&str> = path.iter().copied().filter(|key| key.parse::<usize>().is_err()).collect();
+        self.faults.push(Fault::at(offset, format!("{}: {message}", keys.join("."))).hint(hint));
+    }
+
+    /// Notes a warning, once for every text: a call listed a thousand times is one mistake.
+    fn warn(&mut self, path: &[&str], message: String) {
+        if !self.warnings.iter().any(|(_, noted)| *noted == message) {
+            self.warnings.push((self.tree.offset_of(path), message));
+        }
+    }
+
+    /// Calls `judge` for every element of a list up to the first fault, with its path in the document.
+    fn each<T>(&mut self, section: &str, key: &str, list: &[T], judge: impl Fn(&mut Self, &[&str], &T)) {
+        let before = self.faults.len();
+        for (number, item) in list.iter().enumerate() {
+            judge(self, &[section, key, &number.to_string()], item);
+            // The rest of the list comes later in the document, and a hostile list is long.
+            if self.faults.len() > before {
+                return;
+            }
+        }
+    }
+
+    fn filesystem(&mut self, filesystem: &FilesystemPolicy) {
+        if let Some(root) = &filesystem.root_path {
+            let at = ["filesystem", "rootPath"];
+            if self.path_is_sane(&at, root) && !root.is_absolute() {
+                self.fault(
+                    &at,
+                    format!("`{}` is not absolute", root.display()),
+                    "write the root from `/` on, it may not depend on where the command is started",
+                );
+            }
+        }
+        for (key, list) in [
+            ("readOnlyPaths", &filesystem.read_only_paths),
+            ("readWritePaths", &filesystem.read_write_paths),
+            ("deniedPaths", &filesystem.denied_paths),
+        ] {
+            self.each("filesystem", key, list, |findings, at, path| {
+                if findings.path_is_sane(at, path) && !(path.is_absolute() || is_anchored(path)) {
+                    findings.fault(
+                        at,
+                        format!("`{}` hangs in the air", path.display()),
+                        "begin a path with `/`, with `~/` (home) or with `./` (where the command starts)",
+                    );
+                }
+            });
+        }
+        if let (Some(file), Some(total)) = (filesystem.max_file_size, filesystem.max_total_size)
+            && file > total
+        {
+            self.fault(
+                &["filesystem", "maxFileSize"],
+                format!("{file} is more than maxTotalSize, which is {total}"),
+                "a single file cannot be larger than all files together: lower one or raise the other",
+            );
+        }
+    }
+
+    /// Refuses what no path may be; whether it is absolute is judged by the caller.
+    fn path_is_sane(&mut self, at: &[&str], path: &Path) -> bool {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        if bytes.is_empty() {
+            self.fault(at, "a path is empty", "write a path or remove the entry");
+        } else if bytes.contains(&0) {
+            self.fault(at, "a path contains a NUL byte", "no file has such a name: remove the byte");
+        } else if path.components().any(|component| component == Component::ParentDir) {
+            self.fault(
+                at,
+                format!("`{}` contains `..`", path.display()),
+                "write the directory that is meant, symbolic links make `..` ambiguous",
+            );
+        } else {
+            return true;
+        }
+        false
+    }
+
+    fn limits(&mut self, policy: &Policy) {
+        let zero = |limit: Option<u64>| limit == Some(0);
+        let (files, resources) = (&policy.filesystem, &policy.resources);
+        let limits: [(&[&str], bool); 11] = [
+            (&["filesystem", "maxTotalSize"], zero(files.max_total_size.map(|bytes| bytes.0))),
+            (&["filesystem", "maxInodes"], zero(files.max_inodes)),
+            (&["process", "maxProcesses"], zero(policy.process.max_processes)),
+            (&["resources", "maxCPU"], zero(resources.max_cpu.map(|millis| millis.0))),
+            (&["resources", "maxMemory"], zero(resources.max_memory.map(|bytes| bytes.0))),
+            (&["resources", "maxFileDescriptors"], zero(resources.max_file_descriptors)),
+            (&["resources", "maxThreads"], zero(resources.max_threads)),
+            (&["resources", "maxIOBandwidth"], zero(resources.max_io_bandwidth.map(|bytes| bytes.0))),
+            (&["resources", "maxIOPS"], zero(resources.max_iops)),
+            (&["timeout"], zero(policy.timeout.map(|millis| millis.0))),
+            (&["maxViolations"], zero(policy.max_violations)),
+        ];
+        for (at, is_zero) in limits {
+            if is_zero {
+                self.fault(
+                    at,
+                    "0 leaves nothing to run with",
+                    "leave the key out for no limit, or write at least 1",
+                );
+            }
+        }
+    }
+
+    fn process(&mut self, policy: &Policy) {
+        let process = &policy.process;
+        if !process.allow_exec && !process.allowed_executables.is_empty() {
+            self.fault(
+                &["process", "allowedExecutables"],
+                "programs are listed but allowExec is false",
+                "set allowExec to true so that only these may be executed, or empty the list",
+            );
+        }
+        self.each("process", "allowedExecutables", &process.allowed_executables, |findings, at, path| {
+            if findings.path_is_sane(at, path) && !path.is_absolute() {
+                findings.fault(
+                    at,
+                    format!("`{}` is not absolute", path.display()),
+                    "write the full path of the program, a name alone could be any file",
+                );
+            }
+        });
+    }
+
+    fn network(&mut self, policy: &Policy) {
+        let network = &policy.network;
+        if !network.allow_network {
+            for (key, filled) in [
+                ("allowedHosts", !network.allowed_hosts.is_empty()),
+                ("allowedPorts", !network.allowed_ports.is_empty()),
+            ] {
+                if filled {
+                    self.fault(
+                        &["network", key],
+                        "entries are listed but allowNetwork is false",
+                        "set allowNetwork to true so that only these can be reached, or empty the list",
+                    );
+                }
+            }
+        }
+        self.each("network", "allowedHosts", &network.allowed_hosts, |findings, at, host| {
+            if host.is_empty() {
+                findings.fault(at, "a host name is empty", "write a host name or remove the entry");
+            } else if host.contains("://") || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
+                findings.fault(
+                    at,
+                    format!("{host:?} is not a host name"),
+                    "write the name alone, such as `example.com`",
+                );
+            }
+        });
+        self.each("network", "allowedPorts", &network.allowed_ports, |findings, at, port| {
+            if *port == 0 {
+                findings.fault(at, "0 is not a port", "a port is a whole number from 1 to 65535");
+            }
+        });
+    }
+
+    fn syscalls(&mut self, policy: &Policy) {
+        let mode = policy.syscalls.mode;
+        self.each("syscalls", "syscalls", &policy.syscalls.syscalls, |findings, at, name| {
+            let Some(calls) = syscalls::expand(name) else {
+                let hint = match syscalls::nearest(name) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "write the name as in section 2 of the manual".to_owned(),
+                };
+                findings.fault(at, format!("there is no system call {name:?}"), &hint);
+                return;
+            };
+            let blocked: Vec<&str> =
+                calls.into_iter().filter(|call| syscalls::ALWAYS_BLOCKED.contains(call)).collect();
+            if mode == SyscallMode::Whitelist && !blocked.is_empty() {
+                findings.warn(
+                    at,
+                    format!(
+                        "syscalls.syscalls: `{name}` stays blocked at level 2 although it is listed ({})",
+                        blocked.join(", ")
+                    ),
+                );
+            }
+        });
+    }
+
+    fn environment(&mut self, environment: &EnvironmentPolicy) {
+        self.each("environment", "allow", &environment.allow, |findings, at, entry| {
+            let name = entry.strip_suffix('*').unwrap_or(entry);
+            if entry == "*" {
+                findings
+                    .warn(at, "environment.allow: `*` passes every variable, secrets included".to_owned());
+            } else if name.contains('*') {
+                findings.fault(
+                    at,
+                    format!("{entry:?} has a `*` before its end"),
+                    "a `*` stands at the end of a name and covers a prefix, as in `LC_*`",
+                );
+            } else if let Some(problem) = name_problem(name) {
+                findings.fault(at, format!("{entry:?} {problem}"), NAME_HINT);
+            }
+        });
+        // By the document and not by the map, for its order.
+        for Entry { key: name, offset, node } in self.tree.entries(&["environment", "set"]) {
+            let fault = if let Some(problem) = name_problem(name) {
+                Fault::at(*offset, format!("environment.set: {name:?} {problem}")).hint(NAME_HINT)
+            } else if environment.set.get(name).is_some_and(|value| value.contains('\0')) {
+                Fault::at(node.offset, format!("environment.set.{name}: the value contains a NUL byte"))
+                    .hint("the environment cannot carry a NUL byte: remove it")
+            } else {
+                continue;
+            };
+            self.faults.push(fault);
+            return;
+        }
+    }
+}
+
+const NAME_HINT: &str = "write the name of a variable alone, such as `LANG`";
+
+fn name_problem(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("is empty")
+    } else if name.contains('=') {
+        Some("contains `=`")
+    } else if name.contains('\0') {
+        Some("contains a NUL byte")
+    } else {
+        None
+    }
+}
+
+/// Does the path begin with the home or the start directory?
+fn is_anchored(path: &Path) -> bool {
+    matches!(path.components().next(), Some(Component::CurDir))
+        || path.components().next().is_some_and(|first| first.as_os_str() == "~")
+}

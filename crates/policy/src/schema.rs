@@ -1,0 +1,210 @@
+//! The policy as data: every type and field of RFC-0002 §3.2 in its own camelCase, plus the optional
+//! fields that the RFC uses without declaring. Checks across fields live in [`crate::load`].
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, Millis};
+
+/// How much of the wall is built (RFC-0002 §3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
+pub enum Level {
+    /// No isolation. Only for a tool that the administrator's approvals file names.
+    #[serde(rename = "LEVEL_0")]
+    None,
+    /// Own process tree, resource limits, restricted filesystem; the host's network.
+    #[serde(rename = "LEVEL_1")]
+    Process,
+    /// Everything: all namespaces, new root, no network but the egress gate, system call filter.
+    #[default]
+    #[serde(rename = "LEVEL_2")]
+    Full,
+}
+
+impl Level {
+    pub fn number(self) -> u8 {
+        match self {
+            Level::None => 0,
+            Level::Process => 1,
+            Level::Full => 2,
+        }
+    }
+
+    pub fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Level::None),
+            1 => Some(Level::Process),
+            2 => Some(Level::Full),
+            _ => None,
+        }
+    }
+}
+
+/// What a tool may do. Whatever is left out is closed, or unlimited where it is a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Policy {
+    /// For editors: the address of this schema.
+    #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    pub isolation_level: Level,
+    pub filesystem: FilesystemPolicy,
+    pub process: ProcessPolicy,
+    pub network: NetworkPolicy,
+    pub resources: ResourcePolicy,
+    pub syscalls: SyscallPolicy,
+    pub environment: EnvironmentPolicy,
+    /// Wall-clock limit of the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Millis>,
+    /// How many violations end the sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_violations: Option<u64>,
+    /// What an escape attempt leads to; `kill` at level 2 when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_escape: Option<OnEscape>,
+}
+
+/// What follows an act that no honest program goes on from (mount, setns, …).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnEscape {
+    /// The whole sandbox is killed at once.
+    Kill,
+    /// The act is denied and logged, the command goes on.
+    Deny,
+}
+
+/// What is visible and writable. Paths are absolute, or begin with `~/` (the caller's home) or `./`
+/// (the directory the command is started in).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FilesystemPolicy {
+    /// The tool's own directory: paths are validated against it, the command starts in it. When it does
+    /// not exist on the host it is a private, writable directory that vanishes at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_path: Option<PathBuf>,
+    /// Visible read-only, at the same path as on the host.
+    pub read_only_paths: Vec<PathBuf>,
+    /// Visible and writable, at the same path as on the host.
+    pub read_write_paths: Vec<PathBuf>,
+    /// Neither readable nor writable, also below an allowed path, also when created later. Denied wins.
+    pub denied_paths: Vec<PathBuf>,
+    /// Largest single file the tool may write (bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_file_size: Option<Bytes>,
+    /// Largest total the tool may write to private storage (bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_total_size: Option<Bytes>,
+    /// Most files the tool may create in private storage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_inodes: Option<u64>,
+    /// Toolchains found in the caller's home (~/.cargo/bin, ~/.rustup, ~/.pyenv, …) are visible read-only.
+    pub toolchains: bool,
+}
+
+/// Processes and programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ProcessPolicy {
+    /// Most processes and threads alive at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_processes: Option<u64>,
+    /// May the command start other processes?
+    pub allow_fork: bool,
+    /// May the command, once started, execute other programs?
+    pub allow_exec: bool,
+    /// When not empty, the only programs that may be executed.
+    pub allowed_executables: Vec<PathBuf>,
+}
+
+impl Default for ProcessPolicy {
+    fn default() -> Self {
+        ProcessPolicy {
+            max_processes: None,
+            allow_fork: true,
+            allow_exec: true,
+            allowed_executables: Vec::new(),
+        }
+    }
+}
+
+/// What may be reached outside.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct NetworkPolicy {
+    /// Without this nothing outside the sandbox can be reached.
+    pub allow_network: bool,
+    /// Host names that may be reached.
+    pub allowed_hosts: Vec<String>,
+    /// TCP ports that may be reached.
+    pub allowed_ports: Vec<u16>,
+    /// Most connections open at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections: Option<u64>,
+}
+
+/// Limits.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ResourcePolicy {
+    /// CPU time (ms).
+    #[serde(rename = "maxCPU", skip_serializing_if = "Option::is_none")]
+    pub max_cpu: Option<Millis>,
+    /// Memory (bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_memory: Option<Bytes>,
+    /// Open file descriptors per process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_file_descriptors: Option<u64>,
+    /// Threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_threads: Option<u64>,
+    /// Bytes per second to and from disk.
+    #[serde(rename = "maxIOBandwidth", skip_serializing_if = "Option::is_none")]
+    pub max_io_bandwidth: Option<Bytes>,
+    /// Disk operations per second.
+    #[serde(rename = "maxIOPS", skip_serializing_if = "Option::is_none")]
+    pub max_iops: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum SyscallMode {
+    /// Only the calls listed (and the documented start-up set) are allowed.
+    #[serde(rename = "WHITELIST")]
+    Whitelist,
+    /// The calls listed are blocked in addition to the dangerous ones.
+    #[default]
+    #[serde(rename = "BLACKLIST")]
+    Blacklist,
+}
+
+/// System calls by name; a name stands for its family (`open` covers `openat`, …).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SyscallPolicy {
+    pub mode: SyscallMode,
+    pub syscalls: Vec<String>,
+}
+
+/// The environment is an allow-list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct EnvironmentPolicy {
+    /// Variables passed through from the caller; a trailing `*` covers a prefix.
+    pub allow: Vec<String>,
+    /// Variables set to a value.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Policy {
+    /// Where file arguments of the tool are validated against.
+    pub fn root_path(&self) -> Option<&Path> {
+        self.filesystem.root_path.as_deref()
+    }
+}

@@ -1,0 +1,167 @@
+//! What this host can enforce: each layer is tried for real, in a throw-away sandbox, and what is missing
+//! comes with its likely cause and the command that mends it.
+
+use std::{fmt, fs, path::PathBuf};
+
+use lazaret_policy::Policy;
+use lazaret_sandbox::{
+    Enforcement, Layer,
+    linux::{
+        launch::{LaunchError, launch},
+        sys,
+    },
+};
+use serde::Serialize;
+
+use crate::{
+    lower,
+    request::{Request, Requirement, TerminalUse},
+};
+
+/// The result for people and programs.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Findings {
+    /// Everything that level 2 needs is there.
+    pub level2: bool,
+    pub level1: bool,
+    pub kernel: String,
+    pub landlock_abi: u32,
+    pub uid: u32,
+    pub layers: Vec<Finding>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    pub layer: &'static str,
+    pub available: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+    /// What is weaker without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weaker: Option<&'static str>,
+}
+
+/// Builds a sandbox that is never let go, and asks it.
+pub fn examine() -> Findings {
+    let (enforcement, failure) = try_out();
+    let layers: Vec<Finding> =
+        Layer::ALL.into_iter().map(|layer| finding(layer, &enforcement, failure.as_ref())).collect();
+    let has = |layers: &[Layer]| enforcement.missing(layers).is_empty();
+    Findings {
+        level2: has(&Layer::ALL),
+        level1: has(&[Layer::Userns, Layer::Mountns, Layer::Pidns, Layer::Landlock, Layer::Seccomp]),
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        landlock_abi: sys::landlock_abi(),
+        uid: rustix::process::getuid().as_raw(),
+        layers,
+    }
+}
+
+/// What was in force, and what stood in the way of more.
+fn try_out() -> (Enforcement, Option<LaunchError>) {
+    let request = Request {
+        policy: Policy::default(),
+        command: vec!["true".into()],
+        directory: PathBuf::from("/"),
+        home: None,
+        environment: Vec::new(),
+        requirement: Requirement::Warn,
+        audit_log: PathBuf::from("/dev/null"),
+        terminal: TerminalUse::Never,
+        own_directories: Vec::new(),
+    };
+    let Ok(lowered) = lower::lower(&request) else { return (Enforcement::default(), None) };
+    match launch(&lowered.spec) {
+        Ok(sandbox) => (sandbox.enforcement(), None),
+        Err(failure) => {
+            let weaker = lower::without_namespaces(&lowered, &request.policy);
+            let enforcement = launch(&weaker.spec).map(|sandbox| sandbox.enforcement()).unwrap_or_default();
+            (enforcement, Some(failure))
+        }
+    }
+}
+
+fn finding(layer: Layer, enforcement: &Enforcement, failure: Option<&LaunchError>) -> Finding {
+    if enforcement.has(layer) {
+        return Finding { layer: layer.name(), available: true, reason: None, fix: None, weaker: None };
+    }
+    let (reason, fix) = match layer {
+        Layer::Landlock => (
+            "the kernel has no Landlock, or it is not among the active security modules".to_owned(),
+            "use Linux 5.13 or newer and add landlock to the lsm= kernel parameter".to_owned(),
+        ),
+        Layer::Seccomp | Layer::Notify => (
+            "the kernel refused the system call filter".to_owned(),
+            "use a kernel with CONFIG_SECCOMP_FILTER, and a container runtime that allows seccomp(2)".to_owned(),
+        ),
+        _ => why_no_namespaces(failure),
+    };
+    Finding {
+        layer: layer.name(),
+        available: false,
+        reason: Some(reason),
+        fix: Some(fix),
+        weaker: Some(layer.weaker_without()),
+    }
+}
+
+fn why_no_namespaces(failure: Option<&LaunchError>) -> (String, String) {
+    let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let is = |path: &str, value: &str| read(path).as_deref() == Some(value);
+    if is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+        return (
+            "AppArmor restricts user namespaces for unprivileged programs".to_owned(),
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or install an AppArmor profile that \
+             gives lazaret the userns permission"
+                .to_owned(),
+        );
+    }
+    if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+        return (
+            "kernel.unprivileged_userns_clone is 0".to_owned(),
+            "sudo sysctl -w kernel.unprivileged_userns_clone=1".to_owned(),
+        );
+    }
+    if is("/proc/sys/user/max_user_namespaces", "0") {
+        let inside = std::env::var_os("LAZARET").is_some();
+        return if inside {
+            ("this is inside a sandbox already, which forbids nested ones".to_owned(),
+             "run lazaret outside of the sandbox".to_owned())
+        } else {
+            ("user.max_user_namespaces is 0".to_owned(),
+             "sudo sysctl -w user.max_user_namespaces=15000".to_owned())
+        };
+    }
+    let detail = failure.map_or_else(|| "unknown".to_owned(), ToString::to_string);
+    (
+        format!("the sandbox could not be built: {detail}"),
+        "in a container: start it with a seccomp profile that allows clone3, mount and pivot_root, and an \
+         unmasked /proc (docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined)"
+            .to_owned(),
+    )
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "kernel {}, uid {}, Landlock ABI {}", self.kernel, self.uid, self.landlock_abi)?;
+        for finding in &self.layers {
+            writeln!(f, "  {:<14} {}", finding.layer, if finding.available { "yes" } else { "NO" })?;
+            if let (Some(reason), Some(fix)) = (&finding.reason, &finding.fix) {
+                writeln!(f, "      why: {reason}\n      fix: {fix}")?;
+            }
+            if let Some(weaker) = finding.weaker {
+                writeln!(f, "      without it: {weaker}")?;
+            }
+        }
+        let verdict = match (self.level2, self.level1) {
+            (true, _) => "level 2 can be enforced here",
+            (false, true) => "level 1 can be enforced here, level 2 cannot",
+            _ => "neither level 1 nor level 2 can be enforced here; `run --warn` uses what there is",
+        };
+        writeln!(f, "{verdict}")
+    }
+}

@@ -1,0 +1,265 @@
+//! Turns the policy's system call names into filter rules: what is dangerous is blocked and watched, a few
+//! calls are judged by their arguments, the rest passes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lazaret_policy::{
+    Policy,
+    schema::{Level, SyscallMode},
+    syscalls::{ALWAYS_BLOCKED, STARTUP, expand},
+};
+use lazaret_sandbox::linux::{
+    bpf::{Action, Case, Filter, Rule, Test},
+    syscalls::{TABLE, number},
+};
+
+/// What the filter has to know beyond the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The sandbox has a network namespace of its own.
+    pub own_network: bool,
+    /// Names are guarded: every call that can create a name is watched.
+    pub guards: bool,
+}
+
+const CLONE_NAMESPACE_FLAGS: [u32; 7] = [
+    0x0002_0000, // CLONE_NEWNS
+    0x0200_0000, // CLONE_NEWCGROUP
+    0x0400_0000, // CLONE_NEWUTS
+    0x0800_0000, // CLONE_NEWIPC
+    0x1000_0000, // CLONE_NEWUSER
+    0x2000_0000, // CLONE_NEWPID
+    0x4000_0000, // CLONE_NEWNET
+];
+const CLONE_THREAD: u32 = 0x0001_0000;
+const AT_EMPTY_PATH: u32 = 0x1000;
+const O_CREAT: u32 = 0o100;
+const O_TMPFILE: u32 = 0o20_000_000;
+const ENOSYS: u16 = 38;
+/// Terminal requests that type, or rewire the terminal, for somebody else.
+const TERMINAL_REQUESTS: [u32; 4] = [
+    0x5412, // TIOCSTI
+    0x541c, // TIOCLINUX
+    0x541d, // TIOCCONS
+    0x5423, // TIOCSETD
+];
+/// setuid; setgid together with group execution (without, it is a mark for mandatory locking).
+const PRIVILEGED_MODES: [u32; 2] = [0o4000, 0o2010];
+/// Calls that can bring a name into being, apart from `open`.
+const CREATING: [&str; 11] = [
+    "mkdir", "mkdirat", "mknod", "mknodat", "symlink", "symlinkat", "link", "linkat", "rename", "renameat",
+    "renameat2",
+];
+const AF_UNIX: u32 = 1;
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+const SOCK_DGRAM: u32 = 2;
+const SOCK_RAW: u32 = 3;
+const IPPROTO_ICMP: u32 = 1;
+const IPPROTO_ICMPV6: u32 = 58;
+
+/// The calls that are blocked whatever their arguments: dangerous, or by the policy's own list.
+pub fn blocked(policy: &Policy) -> BTreeSet<u32> {
+    let listed: BTreeSet<&str> =
+        policy.syscalls.syscalls.iter().filter_map(|name| expand(name)).flatten().collect();
+    let always = ALWAYS_BLOCKED.iter().copied().filter(|_| policy.isolation_level >= Level::Process);
+    let by_list: Vec<&str> = match policy.syscalls.mode {
+        SyscallMode::Blacklist => listed.into_iter().collect(),
+        SyscallMode::Whitelist => TABLE
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| !listed.contains(name) && !STARTUP.contains(name))
+            .collect(),
+    };
+    always.chain(by_list).filter_map(number).collect()
+}
+
+/// Compiles the rules of one policy.
+pub fn build(policy: &Policy, circumstances: Circumstances) -> Filter {
+    let mut rules: BTreeMap<u32, Rule> =
+        TABLE.iter().map(|(_, nr)| (*nr, Rule::plain(*nr, Action::Allow))).collect();
+    for nr in blocked(policy) {
+        rules.insert(nr, Rule::plain(nr, Action::Notify));
+    }
+    let mut set = |name: &str, action: Action| {
+        if let Some(nr) = number(name) {
+            rules.insert(nr, Rule::plain(nr, action));
+        }
+    };
+    // Their arguments lie in memory, where a filter cannot look; every caller has a way without them.
+    set("clone3", Action::Errno(ENOSYS));
+    set("openat2", Action::Errno(ENOSYS));
+    if !policy.process.allow_fork {
+        ["fork", "vfork"].iter().for_each(|name| set(name, Action::Notify));
+    }
+    if !policy.process.allow_exec {
+        ["execve", "execveat"].iter().for_each(|name| set(name, Action::Notify));
+    } else if !policy.process.allowed_executables.is_empty() {
+        set("memfd_create", Action::Notify);
+    }
+    for (name, cases) in conditions(policy, circumstances) {
+        if let Some(rule) = number(name).and_then(|nr| rules.get_mut(&nr))
+            && rule.otherwise == Action::Allow
+        {
+            let deciding_default = cases.iter().position(|case| case.tests.is_empty());
+            let mut cases = cases;
+            if let Some(at) = deciding_default {
+                rule.otherwise = cases.remove(at).action;
+            }
+            rule.cases = cases;
+        }
+    }
+    // Until it executes, the command's process talks to the supervisor over this one descriptor.
+    for name in ["sendmsg", "recvmsg"] {
+        if let Some(rule) = number(name).and_then(|nr| rules.get_mut(&nr))
+            && rule.otherwise != Action::Allow
+        {
+            rule.cases.push(case([Test::equals(0, 63)], Action::Allow));
+        }
+    }
+    Filter { rules: rules.into_values().collect(), unlisted: Action::Errno(ENOSYS), foreign: Action::Notify }
+}
+
+fn case<const N: usize>(tests: [Test; N], action: Action) -> Case {
+    Case { tests: tests.to_vec(), action }
+}
+
+fn bits(argument: u8, bits: u32) -> Test {
+    Test { argument, mask: bits, value: bits }
+}
+
+/// What everything else comes to: a case without tests.
+fn otherwise(action: Action) -> Case {
+    Case { tests: Vec::new(), action }
+}
+
+/// Calls that are judged by their arguments.
+fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static str, Vec<Case>)> {
+    let mut conditions = Vec::new();
+    let mut clone: Vec<Case> =
+        CLONE_NAMESPACE_FLAGS.iter().map(|flag| case([bits(0, *flag)], Action::Notify)).collect();
+    if !policy.process.allow_fork {
+        let not_a_thread = Test { argument: 0, mask: CLONE_THREAD, value: 0 };
+        clone.push(case([not_a_thread], Action::Notify));
+    }
+    conditions.push(("clone", clone));
+    conditions.push((
+        "ioctl",
+        TERMINAL_REQUESTS.iter().map(|request| case([Test::equals(1, *request)], Action::Notify)).collect(),
+    ));
+    conditions.push(("socket", sockets(circumstances)));
+    // A datagram socket can be sent from to any address without connecting.
+    let datagram_pair = [Test::equals(0, AF_UNIX), Test { argument: 1, mask: 0xf, value: SOCK_DGRAM }];
+    conditions.push(("socketpair", vec![case(datagram_pair, Action::Notify)]));
+    let modes = |argument: u8| -> Vec<Case> {
+        PRIVILEGED_MODES.iter().map(|mode| case([bits(argument, *mode)], Action::Notify)).collect()
+    };
+    for (name, argument) in [("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)] {
+        conditions.push((name, modes(argument)));
+    }
+    for (name, argument) in [("creat", 1), ("mknod", 1), ("mknodat", 2)] {
+        let mut cases = modes(argument);
+        if name == "creat" || circumstances.guards {
+            cases.push(otherwise(Action::Notify));
+        }
+        conditions.push((name, cases));
+    }
+    conditions.push(("open", opening(1, 2)));
+    conditions.push(("openat", opening(2, 3)));
+    // Not READ_IMPLIES_EXEC and its kin.
+    let personalities = [0, 8, 0x2_0000, 0x2_0008, 0x4_0000, u32::MAX];
+    let mut personality: Vec<Case> =
+        personalities.iter().map(|value| case([Test::equals(0, *value)], Action::Allow)).collect();
+    personality.push(otherwise(Action::Notify));
+    conditions.push(("personality", personality));
+    // Sockets of the host may lie in visible directories.
+    conditions.push(("connect", vec![otherwise(Action::Notify)]));
+    if !policy.process.allowed_executables.is_empty() {
+        conditions.push(("execveat", vec![case([bits(4, AT_EMPTY_PATH)], Action::Notify)]));
+    }
+    if circumstances.guards {
+        for name in CREATING.iter().filter(|name| !name.starts_with("mknod")) {
+            conditions.push((name, vec![otherwise(Action::Notify)]));
+        }
+        conditions.push(("bind", vec![otherwise(Action::Notify)]));
+    }
+    conditions
+}
+
+/// Opening for writing is watched: what a read-only or hidden place refuses can then be told. The kernel,
+/// not the supervisor, refuses it.
+fn opening(flags: u8, mode: u8) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for creating in [O_CREAT, O_TMPFILE] {
+        for privileged in PRIVILEGED_MODES {
+            cases.push(case([bits(flags, creating), bits(mode, privileged)], Action::Notify));
+        }
+    }
+    cases.push(case([bits(flags, O_CREAT)], Action::Notify));
+    for access in [1, 2] {
+        cases.push(case([Test { argument: flags, mask: 3, value: access }], Action::Notify));
+    }
+    cases
+}
+
+fn sockets(circumstances: Circumstances) -> Vec<Case> {
+    let type_is = |kind| Test { argument: 1, mask: 0xf, value: kind };
+    let mut cases = vec![case([Test::equals(0, AF_UNIX), type_is(SOCK_DGRAM)], Action::Notify)];
+    cases.push(case([Test::equals(0, AF_UNIX)], Action::Allow));
+    if circumstances.own_network {
+        for domain in [AF_INET, AF_INET6] {
+            cases.push(case([Test::equals(0, domain), type_is(SOCK_RAW)], Action::Notify));
+            for protocol in [IPPROTO_ICMP, IPPROTO_ICMPV6] {
+                cases.push(case([Test::equals(0, domain), Test::equals(2, protocol)], Action::Notify));
+            }
+            cases.push(case([Test::equals(0, domain)], Action::Allow));
+        }
+    }
+    cases.push(otherwise(Action::Notify));
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Circumstances = Circumstances { own_network: true, guards: false };
+
+    fn rule(filter: &Filter, name: &str) -> Rule {
+        filter.rules.iter().find(|rule| Some(rule.number) == number(name)).unwrap().clone()
+    }
+
+    #[test]
+    fn the_rfcs_dangerous_calls_are_blocked_whatever_the_policy_lists() {
+        let mut policy = Policy::default();
+        policy.syscalls.mode = SyscallMode::Whitelist;
+        policy.syscalls.syscalls = ALWAYS_BLOCKED.iter().map(|s| (*s).to_owned()).collect();
+        for policy in [Policy::default(), policy] {
+            let filter = build(&policy, PLAIN);
+            for name in ALWAYS_BLOCKED.iter().filter(|name| number(name).is_some()) {
+                assert_eq!(rule(&filter, name).otherwise, Action::Notify, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_whitelist_blocks_what_it_does_not_name() {
+        let mut policy = Policy::default();
+        policy.syscalls.mode = SyscallMode::Whitelist;
+        policy.syscalls.syscalls = vec!["read".to_owned(), "write".to_owned()];
+        let filter = build(&policy, PLAIN);
+        assert_eq!(rule(&filter, "socket").otherwise, Action::Notify);
+        assert!(rule(&filter, "socket").cases.is_empty());
+        assert_eq!(rule(&filter, "writev").otherwise, Action::Allow);
+        assert_eq!(rule(&filter, "sendmsg").cases.len(), 1);
+    }
+
+    #[test]
+    fn guards_watch_every_call_that_creates_a_name() {
+        let filter = build(&Policy::default(), Circumstances { guards: true, ..PLAIN });
+        for name in CREATING.iter().chain(&["bind", "creat"]).filter(|name| number(name).is_some()) {
+            assert_eq!(rule(&filter, name).otherwise, Action::Notify, "{name}");
+        }
+        assert_eq!(rule(&build(&Policy::default(), PLAIN), "mkdir").otherwise, Action::Allow);
+    }
+}

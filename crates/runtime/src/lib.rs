@@ -1,0 +1,21 @@
+//! The life of a sandbox: a policy and a request are lowered to a `Spec`, the sandbox is launched, watched
+//! and ended, and everything that was denied is recorded. The story is in [`run`].
+#![forbid(unsafe_code)]
+
+pub mod approvals;
+pub mod doctor;
+mod environment;
+mod filter;
+mod lower;
+pub mod record;
+pub mod report;
+pub mod request;
+pub mod run;
+pub mod state;
+mod supervise;
+mod terminal;
+mod watch;
+
+pub use report::Report;
+pub use request::{Request, Requirement};
+pub use run::{Outcome, Prepared, RunError, prepare};

@@ -1,0 +1,141 @@
+//! What was denied: each distinct violation once, with a count, in the audit log as it happens and in the
+//! summary at the end. A flood of the same violation is folded, so that it can neither fill the log nor
+//! slow the host.
+
+use std::collections::HashMap;
+
+use lazaret_audit::{AuditError, EventKind, Log, NewEvent};
+use lazaret_policy::violation::{Indicator, Severity};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// One thing that something inside tried and the policy denies.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Violation {
+    pub event: String,
+    #[serde(rename = "type")]
+    pub indicator: Indicator,
+    pub severity: Severity,
+    /// In a few words: what was tried.
+    pub description: String,
+    /// Which layer refused it.
+    pub layer: String,
+    pub pid: i32,
+    /// The name the process gave itself.
+    pub process: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub syscall: Option<Syscall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The flag or policy line that would allow it, or why nothing would.
+    pub remedy: String,
+    pub count: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Syscall {
+    pub number: u32,
+    pub name: String,
+    pub args: Vec<String>,
+}
+
+/// The most distinct violations that are kept one by one.
+const DISTINCT: usize = 1000;
+
+/// The memory of one run.
+#[derive(Debug)]
+pub struct Record<'log> {
+    log: &'log mut Log,
+    sandbox_id: String,
+    violations: Vec<Violation>,
+    index: HashMap<String, usize>,
+    total: u64,
+    beyond: u64,
+}
+
+impl<'log> Record<'log> {
+    pub fn new(log: &'log mut Log, sandbox_id: &str) -> Self {
+        Record {
+            log,
+            sandbox_id: sandbox_id.to_owned(),
+            violations: Vec::new(),
+            index: HashMap::new(),
+            total: 0,
+            beyond: 0,
+        }
+    }
+
+    pub fn event(&mut self, kind: EventKind, details: &[(&str, Value)]) -> Result<(), AuditError> {
+        let mut event = NewEvent::new(kind, &self.sandbox_id);
+        for (key, value) in details {
+            event = event.with(key, value.clone());
+        }
+        self.log.append(&event).map(drop)
+    }
+
+    /// Counts a violation; the log hears of the first, the tenth, the hundredth …
+    pub fn violation(&mut self, kind: EventKind, violation: Violation) -> Result<(), AuditError> {
+        self.total += 1;
+        let key = format!("{}\0{}\0{}", violation.description, violation.process, violation.layer);
+        let index = match self.index.get(&key) {
+            Some(index) => *index,
+            None if self.violations.len() < DISTINCT => {
+                self.index.insert(key, self.violations.len());
+                self.violations.push(violation);
+                self.violations.len() - 1
+            }
+            None => {
+                self.beyond += 1;
+                if self.beyond.to_string().trim_end_matches('0') != "1" {
+                    return Ok(());
+                }
+                let count = self.beyond;
+                return self.event(
+                    EventKind::SecurityAlert,
+                    &[("description", json!("more distinct violations than are kept one by one")), ("count", json!(count))],
+                );
+            }
+        };
+        let Some(known) = self.violations.get_mut(index) else { return Ok(()) };
+        known.count += 1;
+        if known.count.to_string().trim_end_matches('0') != "1" {
+            return Ok(());
+        }
+        let value = serde_json::to_value(&*known).unwrap_or_default();
+        self.log_violation(kind, value)
+    }
+
+    fn log_violation(&mut self, kind: EventKind, value: Value) -> Result<(), AuditError> {
+        let mut event = NewEvent::new(kind, &self.sandbox_id);
+        if let Value::Object(fields) = value {
+            for (key, value) in fields.into_iter().filter(|(key, _)| key != "event") {
+                event = event.with(&key, value);
+            }
+        }
+        self.log.append(&event).map(drop)
+    }
+
+    /// At the end: the counts of what was folded.
+    pub fn close(&mut self) -> Result<(), AuditError> {
+        let folded: Vec<Value> = self
+            .violations
+            .iter()
+            .filter(|violation| violation.count.to_string().trim_end_matches('0') != "1")
+            .map(|violation| json!({ "description": violation.description, "count": violation.count }))
+            .take(100)
+            .collect();
+        if folded.is_empty() {
+            return Ok(());
+        }
+        self.event(EventKind::PolicyViolation, &[("repeated", Value::Array(folded))])
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+}

@@ -1,0 +1,111 @@
+//! What a run came to: the report as JSON and the short summary for people.
+
+use std::fmt::Write as _;
+
+use lazaret_policy::violation::Severity;
+use lazaret_sandbox::{Enforcement, Layer};
+use serde::Serialize;
+
+use crate::record::Violation;
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub sandbox_id: String,
+    pub level: u8,
+    pub enforcement: EnforcementReport,
+    pub exit_code: i32,
+    /// The signal that ended the command, if one did.
+    pub signal: Option<i32>,
+    pub outcome: Ending,
+    /// Why it ended, when it did not end by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub duration_ms: u64,
+    pub usage: Usage,
+    pub violations: Vec<Violation>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnforcementReport {
+    pub layers: Vec<&'static str>,
+    pub missing: Vec<&'static str>,
+    /// What is weaker for want of the missing ones.
+    pub weaker: Vec<&'static str>,
+    pub landlock_abi: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Ending {
+    Exited,
+    Signaled,
+    Timeout,
+    Escape,
+    Violations,
+    NotExecuted,
+    AuditFailed,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub cpu_ms: u64,
+    pub max_rss_bytes: u64,
+}
+
+impl EnforcementReport {
+    pub fn new(enforcement: &Enforcement, needed: &[Layer]) -> Self {
+        let missing = enforcement.missing(needed);
+        EnforcementReport {
+            layers: enforcement.layers().map(Layer::name).collect(),
+            missing: missing.iter().map(|layer| layer.name()).collect(),
+            weaker: missing.iter().map(|layer| layer.weaker_without()).collect(),
+            landlock_abi: enforcement.landlock_abi,
+        }
+    }
+}
+
+/// The most lines that a summary shows one by one.
+const LINES: usize = 8;
+
+impl Report {
+    /// The block on standard error, empty when there is nothing to tell.
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        let told: Vec<&Violation> =
+            self.violations.iter().filter(|violation| violation.severity >= Severity::Medium).collect();
+        let quiet = self.violations.len() - told.len();
+        if let Some(reason) = &self.reason {
+            let _ = writeln!(text, "lazaret: {reason}");
+        }
+        if told.is_empty() {
+            return text;
+        }
+        let _ = writeln!(text, "lazaret: denied in this sandbox ({}):", self.sandbox_id);
+        for violation in told.iter().take(LINES) {
+            let times = if violation.count > 1 { format!(", {} times", violation.count) } else { String::new() };
+            let _ = writeln!(
+                text,
+                "  - {} by {} [{}]{times}\n    {}",
+                violation.description,
+                printable(&violation.process),
+                violation.layer,
+                violation.remedy
+            );
+        }
+        if told.len() > LINES {
+            let _ = writeln!(text, "  … and {} more, see the audit log", told.len() - LINES);
+        }
+        if quiet > 0 {
+            let _ = writeln!(text, "  ({quiet} harmless probes are in the audit log only)");
+        }
+        text
+    }
+}
+
+/// Names chosen by the command must not play tricks on the terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') { '?' } else { c }).collect()
+}

@@ -1,0 +1,38 @@
+//! What the caller asks for, resolved as far as the command line can: one command under one policy.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use lazaret_policy::Policy;
+
+/// Everything that `run` needs to know; nothing is read from the process's own surroundings later.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub policy: Policy,
+    pub command: Vec<OsString>,
+    /// The caller's working directory.
+    pub directory: PathBuf,
+    pub home: Option<PathBuf>,
+    pub environment: Vec<(OsString, OsString)>,
+    pub requirement: Requirement,
+    pub audit_log: PathBuf,
+    pub terminal: TerminalUse,
+    /// Directories of our own that nothing inside may ever see.
+    pub own_directories: Vec<PathBuf>,
+}
+
+/// What to do when a layer that the level needs cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requirement {
+    /// Refuse to run.
+    Enforce,
+    /// Run with what there is, and say loudly what is weaker.
+    Warn,
+}
+
+/// Does the command get a terminal of its own?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TerminalUse {
+    /// When standard input and output are a terminal.
+    WhenInteractive,
+    Never,
+}

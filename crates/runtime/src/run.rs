@@ -1,0 +1,295 @@
+//! The life of `lazaret run -- command`, in order: resolve, record, build, compare, go, watch, end, tell.
+
+use std::{
+    io,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use lazaret_audit::{AuditError, EventKind, Log, NewEvent, redact};
+use lazaret_policy::schema::Level;
+use lazaret_sandbox::{
+    Layer, Plan,
+    linux::{
+        launch::{LaunchError, Sandbox, launch},
+        sys,
+    },
+    spec::Terminal,
+};
+use serde_json::json;
+
+use crate::{
+    approvals::{self, ApprovalError},
+    lower::{self, LowerError, Lowered},
+    record::Record,
+    report::{Ending, EnforcementReport, Report, Usage},
+    request::{Request, Requirement, TerminalUse},
+    supervise::{self, SuperviseError, Supervised},
+    terminal::{self, Relay},
+    watch::Watch,
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    #[error(transparent)]
+    Approval(#[from] ApprovalError),
+    #[error("the audit log cannot be used, so nothing was started: {0}")]
+    Audit(#[from] AuditError),
+    #[error(transparent)]
+    Launch(LaunchError),
+    #[error(
+        "user namespaces are refused on this host ({source}), so level {level} cannot be enforced. \
+         `lazaret doctor` names the cause and the fix; --warn runs with what is left"
+    )]
+    NamespacesRefused { level: u8, source: io::Error },
+    #[error("level {level} needs {}, which this host does not give; nothing was started. `lazaret doctor` names the cause and the fix; --warn runs without", names(missing))]
+    Short { level: u8, missing: Vec<Layer> },
+    #[error("{0} cannot be enforced by this sandbox, and nothing is run that is weaker than its policy says; --warn runs without")]
+    Unenforceable(String),
+    #[error("network access (allowNetwork) is not available: a sandbox has no way out. Set network.allowNetwork to false")]
+    Network,
+    #[error(transparent)]
+    Supervise(SuperviseError),
+    #[error("cannot handle signals: {0}")]
+    Signals(#[source] io::Error),
+}
+
+fn names(layers: &[Layer]) -> String {
+    layers.iter().map(|layer| layer.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// A request that has been checked and lowered, but of which nothing has been started.
+#[derive(Debug)]
+pub struct Prepared {
+    request: Request,
+    lowered: Lowered,
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub struct Outcome {
+    pub report: Report,
+    /// Set when the command could not be executed: why, for a person.
+    pub not_executed: Option<String>,
+}
+
+/// Checks everything that can be checked without starting anything.
+pub fn prepare(request: Request) -> Result<Prepared, RunError> {
+    if request.policy.network.allow_network && request.policy.isolation_level == Level::Full {
+        return Err(RunError::Network);
+    }
+    let resources = &request.policy.resources;
+    if request.requirement == Requirement::Enforce
+        && (resources.max_io_bandwidth.is_some() || resources.max_iops.is_some())
+    {
+        return Err(RunError::Unenforceable("resources.maxIOBandwidth or maxIOPS".to_owned()));
+    }
+    let mut lowered = lower::lower(&request)?;
+    if request.terminal == TerminalUse::WhenInteractive
+        && let Some((rows, columns)) = terminal::interactive()
+    {
+        lowered.spec.terminal = Terminal::Own { rows, columns };
+    }
+    Ok(Prepared { request, lowered })
+}
+
+impl Prepared {
+    pub fn plan(&self) -> Plan {
+        Plan::of(&self.lowered.spec)
+    }
+
+    /// Things a person should know, which do not stop the run.
+    pub fn notes(&self) -> &[String] {
+        &self.lowered.notes
+    }
+
+    /// Runs the command to its end. `tell` is called with warnings before the command starts.
+    pub fn run(mut self, mut tell: impl FnMut(&str)) -> Result<Outcome, RunError> {
+        let level = self.request.policy.isolation_level;
+        let approval = match level {
+            Level::None => Some(approvals::find(&self.program_on_host())?),
+            _ => None,
+        };
+        let sandbox_id = format!("sb-{}", uuid::Uuid::now_v7());
+        let mut log = Log::open(&self.request.audit_log)?;
+        let signals = sys::signals_as_descriptor(&supervise::FORWARDED).map_err(RunError::Signals)?;
+        let started = Instant::now();
+        let sandbox = self.build()?;
+        let enforcement = EnforcementReport::new(&sandbox.enforcement(), &self.lowered.needed);
+        let missing = sandbox.enforcement().missing(&self.lowered.needed);
+        if !missing.is_empty() {
+            if self.request.requirement == Requirement::Enforce {
+                return Err(RunError::Short { level: level.number(), missing });
+            }
+            for layer in &missing {
+                tell(&format!("weaker: no {layer}, so {}", layer.weaker_without()));
+            }
+        }
+        self.notes().iter().for_each(|note| tell(note));
+
+        let mut events = vec![self.created(&sandbox_id, &enforcement)];
+        if !missing.is_empty() {
+            events.push(
+                NewEvent::new(EventKind::EnforcementWeakened, &sandbox_id)
+                    .with("missing", json!(enforcement.missing))
+                    .with("weaker", json!(enforcement.weaker)),
+            );
+        }
+        if let Some(approval) = approval {
+            events.push(
+                NewEvent::new(EventKind::Level0Used, &sandbox_id)
+                    .with("program", approval.program.to_string_lossy())
+                    .with("reason", approval.reason),
+            );
+        }
+        events.push(NewEvent::new(EventKind::SandboxEntered, &sandbox_id).with("pid", sandbox.pid()));
+        log.append_all(&events)?;
+
+        let relay = sandbox.terminal().map(|_| Relay::start()).transpose().map_err(RunError::Signals)?;
+        sandbox.go().map_err(|error| RunError::Launch(LaunchError::Channel(error)))?;
+        if relay.is_none() {
+            release_streams();
+        }
+        let mut record = Record::new(&mut log, &sandbox_id);
+        let mut watch = Watch::new(&self.request.policy, &self.lowered);
+        let limit = self.request.policy.timeout.map(Duration::from);
+        let supervised =
+            supervise::supervise(&sandbox, &mut watch, &mut record, signals.as_fd(), limit, relay);
+        let mut sandbox = sandbox;
+        if supervised.is_err() {
+            sandbox.kill();
+        }
+        let ended = sandbox.wait();
+        let supervised = supervised.map_err(RunError::Supervise)?;
+        let usage = Usage { cpu_ms: ended.cpu_ms, max_rss_bytes: ended.max_rss_bytes };
+        let mut outcome = self.conclude(&sandbox_id, enforcement, &supervised, usage, started.elapsed());
+        record.close()?;
+        outcome.report.violations = record.violations().to_vec();
+        let (total, report) = (record.total(), &outcome.report);
+        log.append_all(&[
+            NewEvent::new(EventKind::SandboxExited, &sandbox_id)
+                .with("exitCode", report.exit_code)
+                .with("signal", json!(report.signal))
+                .with("outcome", json!(report.outcome))
+                .with("durationMs", report.duration_ms)
+                .with("usage", json!(report.usage))
+                .with("violations", total),
+            NewEvent::new(EventKind::SandboxDestroyed, &sandbox_id),
+        ])?;
+        Ok(outcome)
+    }
+
+    /// Launches with everything; where namespaces are refused and that is acceptable, with what is left.
+    fn build(&mut self) -> Result<Sandbox, RunError> {
+        let level = self.request.policy.isolation_level.number();
+        match launch(&self.lowered.spec) {
+            Ok(sandbox) => Ok(sandbox),
+            Err(LaunchError::NamespacesRefused { source }) => {
+                if self.request.requirement == Requirement::Enforce {
+                    return Err(RunError::NamespacesRefused { level, source });
+                }
+                self.lowered = lower::without_namespaces(&self.lowered, &self.request.policy);
+                launch(&self.lowered.spec).map_err(RunError::Launch)
+            }
+            Err(error) => Err(RunError::Launch(error)),
+        }
+    }
+
+    fn created(&self, sandbox_id: &str, enforcement: &EnforcementReport) -> NewEvent {
+        let argv: Vec<String> =
+            self.request.command.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        NewEvent::new(EventKind::SandboxCreated, sandbox_id)
+            .with("command", redact::argv(&argv))
+            .with("directory", self.request.directory.to_string_lossy())
+            .with("level", self.request.policy.isolation_level.number())
+            .with("enforcement", json!(enforcement))
+            .with("uid", rustix::process::getuid().as_raw())
+    }
+
+    /// Where the program is on the host: for approvals and for telling why it was not found inside.
+    fn program_on_host(&self) -> PathBuf {
+        let Some(program) = self.request.command.first() else { return PathBuf::new() };
+        if program.as_bytes().contains(&b'/') {
+            return self.request.directory.join(program);
+        }
+        let path = self.request.environment.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value);
+        path.into_iter()
+            .flat_map(std::env::split_paths)
+            .map(|directory| directory.join(program))
+            .find(|candidate| candidate.is_file())
+            .unwrap_or_else(|| PathBuf::from(program))
+    }
+
+    fn conclude(
+        &self,
+        sandbox_id: &str,
+        enforcement: EnforcementReport,
+        supervised: &Supervised,
+        usage: Usage,
+        duration: Duration,
+    ) -> Outcome {
+        let (mut signal, mut not_executed) = (None, None);
+        let (outcome, exit_code) = match (&supervised.ended, supervised.not_executed, supervised.status) {
+            (Some((Ending::Timeout, _)), _, _) => (Ending::Timeout, 124),
+            (Some((ending, _)), _, _) => (*ending, 137),
+            (None, Some(errno), _) => {
+                let (why, code) = self.why_not_executed(errno);
+                not_executed = Some(why);
+                (Ending::NotExecuted, code)
+            }
+            (None, None, Some(status)) if status & 0x7f == 0 => (Ending::Exited, (status >> 8) & 0xff),
+            (None, None, status) => {
+                // Init itself was killed from outside: what it would have told is lost.
+                let number = status.map_or(9, |status| status & 0x7f);
+                signal = Some(number);
+                (Ending::Signaled, 128 + number)
+            }
+        };
+        let report = Report {
+            sandbox_id: sandbox_id.to_owned(),
+            level: self.request.policy.isolation_level.number(),
+            enforcement,
+            exit_code,
+            signal,
+            outcome,
+            reason: supervised.ended.as_ref().map(|(_, reason)| reason.clone()),
+            duration_ms: duration.as_millis() as u64,
+            usage,
+            violations: Vec::new(),
+        };
+        Outcome { report, not_executed }
+    }
+
+    fn why_not_executed(&self, errno: i32) -> (String, i32) {
+        const ENOENT: i32 = 2;
+        let program = self.request.command.first().map(|p| p.to_string_lossy()).unwrap_or_default();
+        let error = io::Error::from_raw_os_error(errno);
+        if errno != ENOENT {
+            return (format!("cannot execute {program}: {error}"), 126);
+        }
+        let on_host = self.program_on_host();
+        let why = if on_host.is_absolute() && on_host.is_file() {
+            let directory = on_host.parent().unwrap_or(&on_host);
+            format!(
+                "{program}: not found in the sandbox. It is {} on the host, which is not visible inside, or it needs an interpreter that is not: --ro {} makes it visible",
+                on_host.display(),
+                directory.display()
+            )
+        } else {
+            format!("{program}: command not found")
+        };
+        (why, 127)
+    }
+}
+
+/// The command has the streams; holding its pipes open here would keep readers waiting.
+fn release_streams() {
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    if let Ok(null) = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()) {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+    }
+}

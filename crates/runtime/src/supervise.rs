@@ -1,0 +1,287 @@
+//! The loop that watches a running sandbox: its end, its blocked calls, the caller's signals, the clock and
+//! the terminal. One thread, one poll.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    time::{Duration, Instant},
+};
+
+use lazaret_audit::AuditError;
+use lazaret_sandbox::linux::{
+    launch::{FromInit, Sandbox, Target},
+    sys,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{
+    record::Record,
+    report::Ending,
+    terminal::Relay,
+    watch::{After, Watch},
+};
+
+/// How long a command may take to end after SIGTERM.
+pub const GRACE: Duration = Duration::from_secs(2);
+/// Signals to us that are meant for the command.
+pub const FORWARDED: [i32; 9] = [
+    1,  // SIGHUP
+    2,  // SIGINT
+    3,  // SIGQUIT
+    10, // SIGUSR1
+    12, // SIGUSR2
+    15, // SIGTERM
+    18, // SIGCONT
+    20, // SIGTSTP
+    28, // SIGWINCH
+];
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
+const SIGTERM: i32 = 15;
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
+const SIGTSTP: i32 = 20;
+const SIGWINCH: i32 = 28;
+
+/// How it came to an end.
+#[derive(Debug, Default)]
+pub struct Supervised {
+    /// The command's wait status, when it ended by itself or by a signal.
+    pub status: Option<i32>,
+    /// The errno of a command that could not be executed.
+    pub not_executed: Option<i32>,
+    /// Set when we ended it.
+    pub ended: Option<(Ending, String)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SuperviseError {
+    #[error("cannot watch the sandbox: {0}")]
+    Poll(#[source] io::Error),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+}
+
+/// What the loop waits for, in the order of the poll set.
+struct Loop<'a> {
+    sandbox: &'a Sandbox,
+    signals: BorrowedFd<'a>,
+    relay: Option<Relay>,
+    launch_open: bool,
+    deadline: Option<Instant>,
+    limit: Option<Duration>,
+    outcome: Supervised,
+}
+
+/// Watches until everything inside is gone.
+pub fn supervise(
+    sandbox: &Sandbox,
+    watch: &mut Watch<'_>,
+    record: &mut Record<'_>,
+    signals: BorrowedFd<'_>,
+    limit: Option<Duration>,
+    relay: Option<Relay>,
+) -> Result<Supervised, SuperviseError> {
+    let mut state = Loop {
+        sandbox,
+        signals,
+        relay,
+        launch_open: true,
+        deadline: limit.map(|limit| Instant::now() + limit),
+        limit,
+        outcome: Supervised::default(),
+    };
+    let result = state.run(watch, record);
+    if result.is_err() {
+        sandbox.kill();
+    }
+    if let (Some(relay), Some(master)) = (&mut state.relay, sandbox.terminal()) {
+        relay.drain(master);
+    }
+    result.map(|()| state.outcome)
+}
+
+impl Loop<'_> {
+    fn run(&mut self, watch: &mut Watch<'_>, record: &mut Record<'_>) -> Result<(), SuperviseError> {
+        loop {
+            let ready = self.wait().map_err(SuperviseError::Poll)?;
+            if ready.signals {
+                self.forward_signals();
+            }
+            if ready.launch {
+                self.outcome.not_executed = self.sandbox.execution_failed().map_err(SuperviseError::Poll)?;
+                self.launch_open = false;
+            }
+            if ready.control {
+                self.hear_init(watch, record)?;
+            }
+            if ready.listener {
+                self.judge(watch, record)?;
+            }
+            self.relay_bytes(&ready);
+            self.check_clock();
+            if ready.process {
+                // What init said last may still be in the line.
+                while is_readable(self.sandbox.control()) {
+                    if matches!(self.hear_init(watch, record)?, Heard::Gone) {
+                        break;
+                    }
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
+        let never = PollFlags::empty();
+        let when = |condition: bool, flags: PollFlags| if condition { flags } else { never };
+        let process = self.sandbox.process();
+        let terminal = self.sandbox.terminal().filter(|_| self.relay.is_some());
+        let relay = self.relay.as_ref();
+        let master_flags = when(relay.is_some_and(|relay| relay.output_open), PollFlags::IN)
+            | when(relay.is_some_and(Relay::wants_to_write), PollFlags::OUT);
+        // What is not waited for stands in as the process's descriptor with no flags.
+        let listener = self.sandbox.listener().map_or(process, AsFd::as_fd);
+        let mut fds = [
+            PollFd::from_borrowed_fd(process, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.sandbox.control(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.signals, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.sandbox.launch_line(), when(self.launch_open, PollFlags::IN)),
+            PollFd::from_borrowed_fd(listener, when(self.sandbox.listener().is_some(), PollFlags::IN)),
+            PollFd::from_borrowed_fd(terminal.unwrap_or(process), when(terminal.is_some(), master_flags)),
+            PollFd::from_borrowed_fd(
+                rustix::stdio::stdin(),
+                when(relay.is_some_and(|relay| relay.input_open && !relay.wants_to_write()), PollFlags::IN),
+            ),
+        ];
+        let timeout = self.deadline.map(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+        });
+        // A closed peer is reported whatever was asked for; what is finished must not be asked again.
+        match poll(&mut fds[..], timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [process, control, signals, launch, listener, master, input] = fds.map(|fd| fd.revents());
+        let some = |flags: PollFlags| !flags.is_empty();
+        Ok(Ready {
+            process: some(process),
+            control: control.contains(PollFlags::IN),
+            signals: some(signals),
+            launch: self.launch_open && some(launch),
+            // Hung up alone means that nobody is left who could call.
+            listener: listener.contains(PollFlags::IN),
+            master_in: terminal.is_some() && some(master & (PollFlags::IN | PollFlags::HUP | PollFlags::ERR)),
+            master_out: master.contains(PollFlags::OUT),
+            input: relay.is_some() && some(input),
+        })
+    }
+
+    fn hear_init(&mut self, watch: &mut Watch<'_>, record: &mut Record<'_>) -> Result<Heard, SuperviseError> {
+        match self.sandbox.hear_init().map_err(SuperviseError::Poll)? {
+            FromInit::Exited(status) => self.outcome.status = Some(status),
+            FromInit::Acted(reply) => {
+                if let Some(listener) = self.sandbox.listener() {
+                    let after = watch.acted(listener, reply, record)?;
+                    self.follow(after);
+                }
+            }
+            FromInit::Gone => return Ok(Heard::Gone),
+        }
+        Ok(Heard::Message)
+    }
+
+    fn judge(&mut self, watch: &mut Watch<'_>, record: &mut Record<'_>) -> Result<(), SuperviseError> {
+        let Some(listener) = self.sandbox.listener() else { return Ok(()) };
+        if let Some(notification) = listener.receive().map_err(SuperviseError::Poll)? {
+            let after = watch.call(self.sandbox, listener, notification, record)?;
+            self.follow(after);
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, after: After) {
+        if let After::End(ending, reason) = after {
+            self.sandbox.kill();
+            self.outcome.ended.get_or_insert((ending, reason));
+        }
+    }
+
+    fn forward_signals(&self) {
+        while let Some(signal) = sys::read_signal(self.signals) {
+            let _ = match signal.number {
+                SIGWINCH => {
+                    if let (Some(relay), Some(master)) = (&self.relay, self.sandbox.terminal()) {
+                        relay.resize(master);
+                        Ok(())
+                    } else {
+                        self.sandbox.signal(SIGWINCH, Target::Group)
+                    }
+                }
+                // What a terminal sends goes to the whole group, as it would have.
+                number @ (SIGHUP | SIGINT | SIGQUIT | SIGCONT) => self.sandbox.signal(number, Target::Group),
+                SIGTSTP => {
+                    // The command's group has no shell above it that could stop it: stop it outright.
+                    let stopped = self.sandbox.signal(SIGSTOP, Target::Group);
+                    let _ = sys::kill(std::process::id() as i32, SIGSTOP);
+                    stopped
+                }
+                number => self.sandbox.signal(number, Target::Command),
+            };
+        }
+    }
+
+    fn relay_bytes(&mut self, ready: &Ready) {
+        let (Some(relay), Some(master)) = (&mut self.relay, self.sandbox.terminal()) else { return };
+        if ready.input {
+            relay.read_input();
+        }
+        if ready.master_out {
+            relay.write_input(master);
+        }
+        if ready.master_in {
+            relay.read_output(master);
+        }
+    }
+
+    fn check_clock(&mut self) {
+        let (Some(deadline), Some(limit)) = (self.deadline, self.limit) else { return };
+        if Instant::now() < deadline {
+            return;
+        }
+        if self.outcome.ended.is_none() {
+            let reason = format!("the command ran longer than {limit:?} and was ended (--timeout)");
+            self.outcome.ended = Some((Ending::Timeout, reason));
+            let _ = self.sandbox.signal(SIGTERM, Target::Group);
+            self.deadline = Some(deadline + GRACE);
+        } else {
+            self.sandbox.kill();
+            self.deadline = None;
+        }
+    }
+}
+
+enum Heard {
+    Message,
+    Gone,
+}
+
+/// What there is to do.
+struct Ready {
+    process: bool,
+    control: bool,
+    signals: bool,
+    launch: bool,
+    listener: bool,
+    master_in: bool,
+    master_out: bool,
+    input: bool,
+}
+
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut fds, Some(&zero)), Ok(1..))
+}

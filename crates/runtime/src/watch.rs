@@ -1,0 +1,552 @@
+//! Judges the system calls that wait for the supervisor: denies and records what is blocked, lets init act
+//! where a check must not race, and notes writes that the kernel will refuse.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    ffi::OsStr,
+    io,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    path::{Component, Path, PathBuf},
+};
+
+use lazaret_audit::{AuditError, EventKind};
+use lazaret_policy::{
+    Policy,
+    schema::{OnEscape, SyscallMode},
+    syscalls::ALWAYS_BLOCKED,
+    violation::{Indicator, Severity, severity_of_syscall},
+};
+use lazaret_sandbox::linux::{
+    broker::{Operation, Reply, Request},
+    launch::Sandbox,
+    notify::{Listener, Notification, Task},
+};
+
+use crate::{
+    filter,
+    lower::Lowered,
+    record::{Record, Syscall, Violation},
+    report::{Ending, printable},
+};
+
+const O_ACCMODE: u64 = 3;
+const O_CREAT: u64 = 0o100;
+const O_TMPFILE: u64 = 0o20_000_000;
+const O_CLOEXEC: u64 = 0o2_000_000;
+const AT_FDCWD: i32 = -100;
+const EPERM: i32 = 1;
+const EACCES: i32 = 13;
+const EINVAL: i32 = 22;
+const ENOSYS: i32 = 38;
+const EAFNOSUPPORT: i32 = 97;
+const AF_UNIX: u64 = 1;
+const AF_INET: u64 = 2;
+const AF_INET6: u64 = 10;
+const AF_NETLINK: u64 = 16;
+/// Writing these takes over the host; nothing honest tries.
+const CRITICAL_FILES: [&str; 4] =
+    ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/kernel/modprobe", "/proc/sys/vm/panic_on_oom"];
+
+/// What the supervisor does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum After {
+    GoOn,
+    End(Ending, String),
+}
+
+/// A call that init is carrying out.
+#[derive(Debug)]
+struct Pending {
+    notification: Notification,
+    process: String,
+    operation: Operation,
+    close_on_exec: bool,
+}
+
+#[derive(Debug)]
+pub struct Watch<'a> {
+    policy: &'a Policy,
+    lowered: &'a Lowered,
+    blocked: BTreeSet<u32>,
+    guards: bool,
+    /// The launcher's own `execve` has gone through.
+    executed: bool,
+    pending: HashMap<u64, Pending>,
+}
+
+/// The outcome of looking at one call.
+enum Verdict {
+    Deny { errno: i32, violation: Box<Violation>, kind: EventKind },
+    /// Noted; the kernel itself refuses.
+    Note { violation: Box<Violation> },
+    Proceed,
+    Handled,
+}
+
+impl<'a> Watch<'a> {
+    pub fn new(policy: &'a Policy, lowered: &'a Lowered) -> Self {
+        Watch {
+            policy,
+            lowered,
+            blocked: filter::blocked(policy),
+            guards: !lowered.spec.guarded.is_empty(),
+            executed: false,
+            pending: HashMap::new(),
+        }
+    }
+
+    /// One waiting call.
+    pub fn call(
+        &mut self,
+        sandbox: &Sandbox,
+        listener: &Listener,
+        notification: Notification,
+        record: &mut Record<'_>,
+    ) -> Result<After, AuditError> {
+        let task = Task::of(&notification);
+        let verdict = match self.judge(sandbox, &notification, &task) {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                // Its memory or descriptors could not be read: the call fails as the kernel would fail it.
+                listener.deny(notification.id, error.raw_os_error().unwrap_or(EACCES));
+                return Ok(After::GoOn);
+            }
+        };
+        match verdict {
+            Verdict::Proceed => listener.proceed(notification.id),
+            Verdict::Handled => {}
+            Verdict::Note { violation } => {
+                let after = self.account(EventKind::PolicyViolation, *violation, record);
+                listener.proceed(notification.id);
+                return after;
+            }
+            Verdict::Deny { errno, violation, kind } => {
+                let after = self.account(kind, *violation, record);
+                // Killed before it is answered: the process never runs on.
+                if !matches!(after, Ok(After::End(..))) {
+                    listener.deny(notification.id, errno);
+                }
+                return after;
+            }
+        }
+        Ok(After::GoOn)
+    }
+
+    /// Init has acted.
+    pub fn acted(
+        &mut self,
+        listener: &Listener,
+        reply: Reply,
+        record: &mut Record<'_>,
+    ) -> Result<After, AuditError> {
+        let Some(pending) = self.pending.remove(&reply.id) else { return Ok(After::GoOn) };
+        match (reply.errno, &reply.descriptor) {
+            (0, Some(descriptor)) => {
+                listener.done_with_descriptor(reply.id, descriptor.as_fd(), pending.close_on_exec);
+            }
+            (0, None) => listener.done(reply.id, 0),
+            (errno, _) => {
+                let after = match &reply.refused {
+                    Some(path) => {
+                        let violation = self.refused_by_init(&pending, path);
+                        self.account(EventKind::PolicyViolation, violation, record)?
+                    }
+                    None => After::GoOn,
+                };
+                listener.deny(reply.id, errno);
+                return Ok(after);
+            }
+        }
+        Ok(After::GoOn)
+    }
+
+    fn account(
+        &self,
+        kind: EventKind,
+        violation: Violation,
+        record: &mut Record<'_>,
+    ) -> Result<After, AuditError> {
+        let escape = violation.severity == Severity::Critical && self.lowered.on_escape == OnEscape::Kill;
+        let description = format!("{} by {}", violation.description, printable(&violation.process));
+        record.violation(kind, violation.clone())?;
+        if escape {
+            let details = serde_json::to_value(&violation).unwrap_or_default();
+            record.event(
+                EventKind::EscapeAttempt,
+                &[("description", description.clone().into()), ("indicator", details), ("response", "kill".into())],
+            )?;
+            return Ok(After::End(
+                Ending::Escape,
+                format!("escape attempt ended the sandbox: {description} (--on-escape deny would only refuse it)"),
+            ));
+        }
+        if let Some(limit) = self.policy.max_violations
+            && record.total() >= limit
+        {
+            return Ok(After::End(
+                Ending::Violations,
+                format!("{limit} violations ended the sandbox, the last: {description} (maxViolations)"),
+            ));
+        }
+        Ok(After::GoOn)
+    }
+
+    fn judge(&mut self, sandbox: &Sandbox, call: &Notification, task: &Task) -> io::Result<Verdict> {
+        let name = call.name();
+        if !call.is_native() {
+            return Ok(self.blocked_call(call, task, &name, ENOSYS, Severity::High));
+        }
+        if self.blocked.contains(&call.number) {
+            return Ok(self.blocked_call(call, task, &name, EPERM, severity_of_syscall(&name)));
+        }
+        let [a, b, c, d, ..] = call.args;
+        match name.as_str() {
+            "execve" | "execveat" if !self.policy.process.allow_exec && !self.executed => {
+                // The launcher's own, before any code of the command has run: nobody else to race with.
+                self.executed = true;
+                Ok(Verdict::Proceed)
+            }
+            "execve" | "execveat" | "memfd_create" | "fork" | "vfork" => {
+                Ok(self.blocked_call(call, task, &name, EPERM, Severity::High))
+            }
+            "clone" => Ok(self.blocked_call(call, task, &name, EPERM, severity_of_syscall(&name))),
+            "connect" => {
+                self.let_init(sandbox, call, task, Operation::Connect, AT_FDCWD, |request, task| {
+                    request.other = task.bytes(b, usize::try_from(c).unwrap_or(0).min(128))?;
+                    Ok(Some(a as i32))
+                })
+            }
+            "bind" => self.let_init(sandbox, call, task, Operation::Bind, AT_FDCWD, |request, task| {
+                request.other = task.bytes(b, usize::try_from(c).unwrap_or(0).min(128))?;
+                Ok(Some(a as i32))
+            }),
+            "open" => self.opening(sandbox, call, task, AT_FDCWD, a, b, c),
+            "openat" => self.opening(sandbox, call, task, a as i32, b, c, d),
+            "creat" => self.opening(sandbox, call, task, AT_FDCWD, a, O_CREAT | 0o1 | 0o1000, b),
+            "chmod" | "fchmod" | "fchmodat" | "fchmodat2" => Ok(self.privileged_mode(call, task, &name)),
+            "mknod" if privileged(b) => Ok(self.privileged_mode(call, task, &name)),
+            "mknodat" if privileged(c) => Ok(self.privileged_mode(call, task, &name)),
+            "socket" | "socketpair" => Ok(self.socket(call, task, &name)),
+            "mkdir" | "mkdirat" | "mknod" | "mknodat" | "symlink" | "symlinkat" | "link" | "linkat" | "rename"
+            | "renameat" | "renameat2" => self.creating(sandbox, call, task, &name),
+            _ => Ok(self.blocked_call(call, task, &name, EPERM, severity_of_syscall(&name))),
+        }
+    }
+
+    /// Hands the call to init; `fill` reads the rest of the arguments and names a socket, if there is one.
+    fn let_init(
+        &mut self,
+        sandbox: &Sandbox,
+        call: &Notification,
+        task: &Task,
+        operation: Operation,
+        base: i32,
+        fill: impl FnOnce(&mut Request, &Task) -> io::Result<Option<i32>>,
+    ) -> io::Result<Verdict> {
+        let numbers = task.numbers()?;
+        let mut request = Request {
+            id: call.id,
+            operation,
+            pid: numbers.process,
+            tid: numbers.thread,
+            umask: numbers.umask,
+            flags: 0,
+            mode: 0,
+            device: 0,
+            path: Vec::new(),
+            other: Vec::new(),
+        };
+        let second = fill(&mut request, task)?;
+        // An absolute path needs no base, and then any number is right.
+        let base = match task.directory(base) {
+            Err(_) if request.path.starts_with(b"/") => task.directory(AT_FDCWD)?,
+            other => other?,
+        };
+        let second = match (operation, second) {
+            (Operation::Connect | Operation::Bind, Some(number)) => Some(task.descriptor(number)?),
+            (_, Some(number)) if request.other.starts_with(b"/") => {
+                Some(task.directory(number).or_else(|_| task.directory(AT_FDCWD))?)
+            }
+            (_, Some(number)) => Some(task.directory(number)?),
+            (_, None) => None,
+        };
+        let Some(listener) = sandbox.listener().filter(|listener| listener.is_waiting(call.id)) else {
+            return Ok(Verdict::Handled);
+        };
+        let descriptors: Vec<_> = std::iter::once(&base).chain(second.iter()).map(AsFd::as_fd).collect();
+        if sandbox.act(&request, &descriptors).is_err() {
+            listener.deny(call.id, EACCES);
+            return Ok(Verdict::Handled);
+        }
+        self.pending.insert(
+            call.id,
+            Pending {
+                notification: *call,
+                process: task.name(),
+                operation,
+                close_on_exec: u64::from(request.flags) & O_CLOEXEC != 0,
+            },
+        );
+        Ok(Verdict::Handled)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the arguments of openat, and whose they are")]
+    fn opening(
+        &mut self,
+        sandbox: &Sandbox,
+        call: &Notification,
+        task: &Task,
+        directory: i32,
+        path: u64,
+        flags: u64,
+        mode: u64,
+    ) -> io::Result<Verdict> {
+        let creates = flags & O_CREAT != 0 || flags & O_TMPFILE == O_TMPFILE;
+        if creates && privileged(mode) {
+            return Ok(self.privileged_mode(call, task, &call.name()));
+        }
+        if self.guards && flags & O_CREAT != 0 {
+            return self.let_init(sandbox, call, task, Operation::Open, directory, |request, task| {
+                request.path = task.string(path)?;
+                request.flags = flags as u32;
+                request.mode = mode as u32 & 0o7777;
+                Ok(None)
+            });
+        }
+        if flags & O_ACCMODE == 0 && flags & O_CREAT == 0 {
+            return Ok(Verdict::Proceed);
+        }
+        let text = task.string(path)?;
+        let full = self.absolute(task, directory, &text);
+        Ok(match full {
+            Some(full) if !self.is_writable(&full) => {
+                Verdict::Note { violation: Box::new(self.write_denied(call, task, &full)) }
+            }
+            _ => Verdict::Proceed,
+        })
+    }
+
+    fn creating(
+        &mut self,
+        sandbox: &Sandbox,
+        call: &Notification,
+        task: &Task,
+        name: &str,
+    ) -> io::Result<Verdict> {
+        let [a, b, c, d, e, _] = call.args;
+        // Where the parts of each call are: first directory and path, second directory and path, flags.
+        let (operation, base, first, second, rest): (_, i32, u64, Option<(i32, u64)>, [u64; 3]) = match name {
+            "mkdir" => (Operation::Mkdir, AT_FDCWD, a, None, [0, b, 0]),
+            "mkdirat" => (Operation::Mkdir, a as i32, b, None, [0, c, 0]),
+            "mknod" => (Operation::Mknod, AT_FDCWD, a, None, [0, b, c]),
+            "mknodat" => (Operation::Mknod, a as i32, b, None, [0, c, d]),
+            // The target of a link is only text; the new name comes second.
+            "symlink" => (Operation::Symlink, AT_FDCWD, b, Some((AT_FDCWD, a)), [0, 0, 0]),
+            "symlinkat" => (Operation::Symlink, b as i32, c, Some((AT_FDCWD, a)), [0, 0, 0]),
+            "link" => (Operation::Link, AT_FDCWD, a, Some((AT_FDCWD, b)), [0, 0, 0]),
+            "linkat" => (Operation::Link, a as i32, b, Some((c as i32, d)), [e, 0, 0]),
+            "rename" => (Operation::Rename, AT_FDCWD, a, Some((AT_FDCWD, b)), [0, 0, 0]),
+            "renameat" => (Operation::Rename, a as i32, b, Some((c as i32, d)), [0, 0, 0]),
+            _ => (Operation::Rename, a as i32, b, Some((c as i32, d)), [e, 0, 0]),
+        };
+        let [flags, mode, device] = rest;
+        self.let_init(sandbox, call, task, operation, base, |request, task| {
+            request.path = task.string(first)?;
+            request.flags = flags as u32;
+            request.mode = mode as u32;
+            request.device = device;
+            let Some((directory, second)) = second else { return Ok(None) };
+            request.other = task.string(second)?;
+            if request.path.len() + request.other.len() > 8192 {
+                return Err(io::Error::from_raw_os_error(EINVAL));
+            }
+            Ok((operation != Operation::Symlink).then_some(directory))
+        })
+    }
+
+    fn absolute(&self, task: &Task, directory: i32, path: &[u8]) -> Option<PathBuf> {
+        let path = Path::new(OsStr::from_bytes(path));
+        let full = if path.is_absolute() { path.to_owned() } else { task.path_of(directory).ok()?.join(path) };
+        let mut normal = PathBuf::from("/");
+        for component in full.components() {
+            match component {
+                Component::Normal(name) => normal.push(name),
+                Component::ParentDir => drop(normal.pop()),
+                _ => {}
+            }
+        }
+        Some(normal)
+    }
+
+    fn is_writable(&self, path: &Path) -> bool {
+        let innermost = |paths: &[PathBuf]| {
+            paths.iter().filter(|at| path.starts_with(at)).map(|at| at.components().count()).max()
+        };
+        let read_only: Vec<PathBuf> = self
+            .lowered
+            .spec
+            .view
+            .iter()
+            .filter_map(|entry| match entry {
+                lazaret_sandbox::spec::Entry::Bind {
+                    path, access: lazaret_sandbox::spec::Access::ReadOnly, ..
+                }
+                | lazaret_sandbox::spec::Entry::Mask { path, .. } => Some(path.clone()),
+                _ => None,
+            })
+            .collect();
+        innermost(&self.lowered.writable) > innermost(&read_only)
+    }
+
+    fn write_denied(&self, call: &Notification, task: &Task, path: &Path) -> Violation {
+        let shown = printable(&path.to_string_lossy());
+        let denied = self.lowered.denied.iter().any(|denied| path.starts_with(denied));
+        let critical = CRITICAL_FILES.iter().any(|file| path == Path::new(file)) || path.ends_with("release_agent");
+        let severity = if critical {
+            Severity::Critical
+        } else if denied {
+            Severity::High
+        } else if path.starts_with("/usr") || path.starts_with("/proc") {
+            // Caches that interpreters try to leave beside their libraries.
+            Severity::Low
+        } else {
+            Severity::Medium
+        };
+        let remedy = if critical {
+            "nothing allows this".to_owned()
+        } else if denied {
+            "the path is denied, and denied wins: take it out of deniedPaths (or drop --deny) to allow it".to_owned()
+        } else {
+            let directory = path.parent().unwrap_or(path);
+            format!("to allow: --rw {} (policy: filesystem.readWritePaths)", printable(&directory.to_string_lossy()))
+        };
+        Violation {
+            path: Some(path.to_string_lossy().into_owned()),
+            ..self.violation(call, task, Indicator::Filesystem, severity, format!("write to {shown}"), "view", remedy)
+        }
+    }
+
+    fn refused_by_init(&self, pending: &Pending, path: &Path) -> Violation {
+        let shown = printable(&path.to_string_lossy());
+        let (what, remedy, indicator) = match pending.operation {
+            Operation::Connect => (
+                format!("connection to the host's socket {shown}"),
+                format!("to allow: --rw {shown} (the socket itself, not its directory)"),
+                Indicator::Network,
+            ),
+            _ => (
+                format!("creation of {shown}"),
+                "the path is denied, and denied wins: take it out of deniedPaths (or drop --deny) to allow it".to_owned(),
+                Indicator::Filesystem,
+            ),
+        };
+        Violation {
+            event: String::new(),
+            indicator,
+            severity: Severity::High,
+            description: what,
+            layer: "notify".to_owned(),
+            pid: pending.notification.pid,
+            process: pending.process.clone(),
+            syscall: Some(describe(&pending.notification)),
+            path: Some(path.to_string_lossy().into_owned()),
+            remedy,
+            count: 0,
+        }
+    }
+
+    fn privileged_mode(&self, call: &Notification, task: &Task, name: &str) -> Verdict {
+        let violation = self.violation(
+            call,
+            task,
+            Indicator::Filesystem,
+            Severity::High,
+            format!("setting a setuid or setgid bit ({name})"),
+            "seccomp",
+            "nothing allows this: such a file would act with another identity on the host".to_owned(),
+        );
+        Verdict::Deny { errno: EPERM, violation: Box::new(violation), kind: EventKind::PolicyViolation }
+    }
+
+    fn socket(&self, call: &Notification, task: &Task, name: &str) -> Verdict {
+        let [domain, kind, protocol, ..] = call.args.map(|argument| argument & 0xffff_ffff);
+        let (what, errno, severity) = match (domain, kind & 0xf) {
+            (AF_UNIX, _) => ("datagram unix socket".to_owned(), EACCES, Severity::Low),
+            (AF_NETLINK, _) => ("netlink socket".to_owned(), EAFNOSUPPORT, Severity::Low),
+            (AF_INET | AF_INET6, 3) => ("raw network socket".to_owned(), EPERM, Severity::High),
+            (AF_INET | AF_INET6, _) if protocol == 1 || protocol == 58 => ("ICMP socket".to_owned(), EACCES, Severity::Medium),
+            (AF_INET | AF_INET6, _) => ("network socket".to_owned(), EACCES, Severity::Medium),
+            (other, _) => (format!("socket of address family {other}"), EAFNOSUPPORT, Severity::High),
+        };
+        let remedy = "nothing allows this kind of socket at level 2".to_owned();
+        let what = format!("{what} ({name})");
+        let violation = self.violation(call, task, Indicator::Network, severity, what, "seccomp", remedy);
+        Verdict::Deny { errno, violation: Box::new(violation), kind: EventKind::SyscallBlocked }
+    }
+
+    fn blocked_call(&self, call: &Notification, task: &Task, name: &str, errno: i32, severity: Severity) -> Verdict {
+        let process = &self.policy.process;
+        let remedy = match name {
+            "execve" | "execveat" if !process.allow_exec => "to allow: process.allowExec = true".to_owned(),
+            "fork" | "vfork" | "clone" if !process.allow_fork => "to allow: process.allowFork = true".to_owned(),
+            "memfd_create" | "execveat" => "closed because process.allowedExecutables is set".to_owned(),
+            _ if ALWAYS_BLOCKED.contains(&name) || !call.is_native() => {
+                "nothing allows this at level 1 and 2".to_owned()
+            }
+            _ => match self.policy.syscalls.mode {
+                SyscallMode::Whitelist if self.blocked.contains(&call.number) => {
+                    format!("to allow: add \"{name}\" to syscalls.syscalls")
+                }
+                SyscallMode::Blacklist if self.blocked.contains(&call.number) => {
+                    format!("to allow: take \"{name}\" out of syscalls.syscalls")
+                }
+                _ => "nothing allows these arguments".to_owned(),
+            },
+        };
+        let indicator = match name {
+            "execve" | "execveat" | "fork" | "vfork" | "clone" => Indicator::Process,
+            _ => Indicator::Syscall,
+        };
+        let what = format!("system call {name}");
+        let violation = self.violation(call, task, indicator, severity, what, "seccomp", remedy);
+        Verdict::Deny { errno, violation: Box::new(violation), kind: EventKind::SyscallBlocked }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a violation, told apart by type")]
+    fn violation(
+        &self,
+        call: &Notification,
+        task: &Task,
+        indicator: Indicator,
+        severity: Severity,
+        description: String,
+        layer: &str,
+        remedy: String,
+    ) -> Violation {
+        Violation {
+            event: String::new(),
+            indicator,
+            severity,
+            description,
+            layer: layer.to_owned(),
+            pid: call.pid,
+            process: task.name(),
+            syscall: Some(describe(call)),
+            path: None,
+            remedy,
+            count: 0,
+        }
+    }
+}
+
+fn privileged(mode: u64) -> bool {
+    mode & 0o4000 != 0 || mode & 0o2010 == 0o2010
+}
+
+fn describe(call: &Notification) -> Syscall {
+    Syscall {
+        number: call.number,
+        name: call.name(),
+        args: call.args.iter().map(|argument| format!("{argument:#x}")).collect(),
+    }
+}

@@ -1,0 +1,618 @@
+//! Acts on behalf of the command where a decision hangs on memory that the command could change between
+//! check and use: names that must never come into being ([`Spec::guarded`](crate::Spec)) and sockets of
+//! the host.
+//!
+//! Runs inside init: same identity, same view, same Landlock domain, so that an act can do no more here
+//! than it could there. One request at a time, therefore no two acts can race with each other.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags},
+    io::Errno,
+};
+
+use super::{
+    channel::Channel,
+    launch::Tag,
+    socket_owner,
+    sys::{self, Cloned},
+};
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Operation {
+    Open = 1,
+    Mkdir,
+    Mknod,
+    Symlink,
+    Link,
+    Rename,
+    Bind,
+    Connect,
+}
+
+impl Operation {
+    fn from_byte(byte: u8) -> Option<Operation> {
+        use Operation::{Bind, Connect, Link, Mkdir, Mknod, Open, Rename, Symlink};
+        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect].into_iter().find(|o| *o as u8 == byte)
+    }
+}
+
+/// A request as it travels from the supervisor to init. Descriptors travel along: the directory that `path`
+/// starts from, the one for `other`, the socket; see each operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub id: u64,
+    pub operation: Operation,
+    /// The process and thread that asked, as numbered inside.
+    pub pid: u32,
+    pub tid: u32,
+    pub umask: u32,
+    pub flags: u32,
+    pub mode: u32,
+    pub device: u64,
+    pub path: Vec<u8>,
+    /// The second path of link, rename and symlink; the raw address of bind and connect.
+    pub other: Vec<u8>,
+}
+
+impl Request {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![Tag::Act as u8, self.operation as u8];
+        bytes.extend(self.id.to_le_bytes());
+        for number in [self.pid, self.tid, self.umask, self.flags, self.mode, self.path.len() as u32] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend(self.device.to_le_bytes());
+        bytes.extend(&self.path);
+        bytes.extend(&self.other);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Request> {
+        let (operation, bytes) = bytes.split_first()?;
+        let (id, bytes) = bytes.split_first_chunk()?;
+        let mut rest = bytes;
+        let mut number = || -> Option<u32> {
+            let (head, tail) = rest.split_first_chunk()?;
+            rest = tail;
+            Some(u32::from_le_bytes(*head))
+        };
+        let (pid, tid, umask, flags, mode, length) =
+            (number()?, number()?, number()?, number()?, number()?, number()?);
+        let (device, rest) = rest.split_first_chunk()?;
+        let (path, other) = rest.split_at_checked(length as usize)?;
+        Some(Request {
+            id: u64::from_le_bytes(*id),
+            operation: Operation::from_byte(*operation)?,
+            pid,
+            tid,
+            umask,
+            flags,
+            mode,
+            device: u64::from_le_bytes(*device),
+            path: path.to_vec(),
+            other: other.to_vec(),
+        })
+    }
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub struct Reply {
+    pub id: u64,
+    /// 0, or the errno of the act.
+    pub errno: i32,
+    /// A guard or the socket rule refused it: the path that was meant.
+    pub refused: Option<PathBuf>,
+    pub descriptor: Option<OwnedFd>,
+}
+
+impl Reply {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![Tag::Acted as u8];
+        bytes.extend(self.id.to_le_bytes());
+        bytes.extend(self.errno.to_le_bytes());
+        if let Some(path) = &self.refused {
+            bytes.extend(path.as_os_str().as_bytes());
+        }
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8], descriptors: Vec<OwnedFd>) -> Option<Reply> {
+        let (_, bytes) = bytes.split_first()?;
+        let (id, bytes) = bytes.split_first_chunk()?;
+        let (errno, path) = bytes.split_first_chunk()?;
+        Some(Reply {
+            id: u64::from_le_bytes(*id),
+            errno: i32::from_le_bytes(*errno),
+            refused: (!path.is_empty()).then(|| PathBuf::from(OsString::from_vec(path.to_vec()))),
+            descriptor: descriptors.into_iter().next(),
+        })
+    }
+}
+
+/// Why an act did not happen.
+enum Stop {
+    Errno(Errno),
+    /// Refused by rule: the canonical path.
+    Refused(PathBuf),
+    /// A child of init goes on with it and will answer.
+    Delegated,
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Self {
+        Stop::Errno(errno)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Stop::Errno(error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
+    }
+}
+
+/// The acting half.
+#[derive(Debug)]
+pub struct Broker {
+    /// Absolute paths, as seen inside, that must never come into being.
+    pub guarded: Vec<PathBuf>,
+    /// Sockets of the host that may be connected to.
+    pub sockets: Vec<PathBuf>,
+}
+
+/// Where a path led: an open parent directory and the last name, every link on the way resolved.
+struct Place {
+    parent: OwnedFd,
+    name: OsString,
+}
+
+impl Broker {
+    /// Does what was asked and answers on `control`.
+    pub fn act(&self, control: &Channel, bytes: &[u8], descriptors: &[OwnedFd]) {
+        let Some(request) = Request::decode(bytes) else { return };
+        let mut reply = Reply { id: request.id, errno: 0, refused: None, descriptor: None };
+        match self.perform(control, &request, descriptors) {
+            Ok(descriptor) => reply.descriptor = descriptor,
+            Err(Stop::Errno(errno)) => reply.errno = errno.raw_os_error(),
+            Err(Stop::Refused(path)) => {
+                reply.errno = libc::EACCES;
+                reply.refused = Some(path);
+            }
+            Err(Stop::Delegated) => return,
+        }
+        answer(control, &reply);
+    }
+
+    fn perform(
+        &self,
+        control: &Channel,
+        request: &Request,
+        descriptors: &[OwnedFd],
+    ) -> Result<Option<OwnedFd>, Stop> {
+        let base = descriptors.first().map(OwnedFd::as_fd);
+        let second = descriptors.get(1).map(OwnedFd::as_fd);
+        let mode = request.mode & !request.umask;
+        match request.operation {
+            Operation::Open => self.open(control, request, base, mode),
+            Operation::Mkdir => {
+                let place = self.creatable(request, base, &request.path)?;
+                rustix::fs::mkdirat(&place.parent, &place.name, Mode::from_raw_mode(mode & 0o1777))?;
+                Ok(None)
+            }
+            Operation::Mknod => {
+                let place = self.creatable(request, base, &request.path)?;
+                let kind = FileType::from_raw_mode(request.mode);
+                if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
+                    return Err(Errno::PERM.into());
+                }
+                rustix::fs::mknodat(
+                    &place.parent,
+                    &place.name,
+                    kind,
+                    Mode::from_raw_mode(mode & 0o1777),
+                    request.device,
+                )?;
+                Ok(None)
+            }
+            Operation::Symlink => {
+                let place = self.creatable(request, base, &request.path)?;
+                self.refuse_ancestors(&place)?;
+                rustix::fs::symlinkat(OsStr::from_bytes(&request.other), &place.parent, &place.name)?;
+                Ok(None)
+            }
+            Operation::Link => {
+                let follow = request.flags & libc::AT_SYMLINK_FOLLOW as u32 != 0;
+                let to = self.creatable(request, second, &request.other)?;
+                if request.flags & libc::AT_EMPTY_PATH as u32 != 0 && request.path.is_empty() {
+                    // O_TMPFILE: the descriptor itself is given a name.
+                    let base = base.ok_or(Errno::BADF)?;
+                    let from = format!("/proc/self/fd/{}", base.as_raw_fd());
+                    rustix::fs::linkat(CWD, from, &to.parent, &to.name, AtFlags::SYMLINK_FOLLOW)?;
+                } else if let Some(from) = self.magic(request, base, &request.path, follow)? {
+                    rustix::fs::linkat(CWD, from, &to.parent, &to.name, AtFlags::SYMLINK_FOLLOW)?;
+                } else {
+                    let from = self.walk(request, base, &request.path, follow)?;
+                    rustix::fs::linkat(&from.parent, &from.name, &to.parent, &to.name, AtFlags::empty())?;
+                }
+                Ok(None)
+            }
+            Operation::Rename => {
+                let from = self.walk(request, base, &request.path, false)?;
+                let to = self.creatable(request, second, &request.other)?;
+                self.refuse_ancestors(&to)?;
+                let flags = rustix::fs::RenameFlags::from_bits_retain(request.flags);
+                if flags.contains(rustix::fs::RenameFlags::EXCHANGE) {
+                    self.refuse_guarded(&from)?;
+                    self.refuse_ancestors(&from)?;
+                }
+                rustix::fs::renameat_with(&from.parent, &from.name, &to.parent, &to.name, flags)?;
+                Ok(None)
+            }
+            Operation::Bind => {
+                let socket = second.ok_or(Errno::BADF)?;
+                self.bind(request, base, socket)
+            }
+            Operation::Connect => {
+                let socket = second.ok_or(Errno::BADF)?;
+                self.connect(control, request, base, socket)
+            }
+        }
+    }
+
+    fn open(
+        &self,
+        control: &Channel,
+        request: &Request,
+        base: Option<BorrowedFd<'_>>,
+        mode: u32,
+    ) -> Result<Option<OwnedFd>, Stop> {
+        let flags = OFlags::from_bits_retain(request.flags) | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let follow = !flags.contains(OFlags::NOFOLLOW) && !flags.contains(OFlags::CREATE | OFlags::EXCL);
+        if let Some(path) = self.magic(request, base, &request.path, follow)? {
+            // A descriptor of the command by its name in /proc: exists, cannot be created.
+            let flags = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW);
+            return Ok(Some(rustix::fs::openat(CWD, path, flags, Mode::empty())?));
+        }
+        let place = self.walk(request, base, &request.path, follow)?;
+        self.refuse_guarded(&place)?;
+        let mode = Mode::from_raw_mode(mode & 0o1777);
+        let exists = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW);
+        let fifo = exists.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
+        let flags = flags | OFlags::NOFOLLOW;
+        if fifo && !flags.contains(OFlags::NONBLOCK) {
+            // The other end may never come: that must not stop init.
+            let flags = flags.difference(OFlags::CREATE);
+            return delegate(control, request.id, || {
+                Ok(Some(rustix::fs::openat(&place.parent, &place.name, flags, Mode::empty())?))
+            });
+        }
+        Ok(Some(rustix::fs::openat(&place.parent, &place.name, flags, mode)?))
+    }
+
+    fn bind(
+        &self,
+        request: &Request,
+        base: Option<BorrowedFd<'_>>,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Option<OwnedFd>, Stop> {
+        let Some(path) = pathname(&request.other) else {
+            sys::bind_raw(socket, &request.other)?;
+            return Ok(None);
+        };
+        let place = self.creatable(request, base, path)?;
+        // bind() knows no directory descriptor: go there for the moment.
+        rustix::process::fchdir(&place.parent)?;
+        let umask = rustix::process::umask(Mode::from_raw_mode(request.umask));
+        let bound = sys::bind_raw(socket, &unix_address(place.name.as_bytes())?);
+        rustix::process::umask(umask);
+        let _ = rustix::process::chdir(c"/");
+        bound?;
+        Ok(None)
+    }
+
+    fn connect(
+        &self,
+        control: &Channel,
+        request: &Request,
+        base: Option<BorrowedFd<'_>>,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Option<OwnedFd>, Stop> {
+        let domain = rustix::net::sockopt::socket_domain(socket)?;
+        let pinned;
+        let address = match pathname(&request.other) {
+            Some(path) if domain == rustix::net::AddressFamily::UNIX => {
+                let place = self.walk(request, base, path, true)?;
+                let target = rustix::fs::openat(
+                    &place.parent,
+                    &place.name,
+                    OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                    Mode::empty(),
+                )?;
+                let full = canonical(&place);
+                if !self.sockets.contains(&full) && !socket_owner::bound_inside(target.as_fd())? {
+                    return Err(Stop::Refused(full));
+                }
+                // The very object that was looked at, whatever its name leads to by now.
+                pinned = target;
+                unix_address(format!("/proc/self/fd/{}", pinned.as_raw_fd()).as_bytes())?
+            }
+            _ => request.other.clone(),
+        };
+        let may_block = !rustix::fs::fcntl_getfl(socket)?.contains(OFlags::NONBLOCK)
+            && rustix::net::sockopt::socket_type(socket)? != rustix::net::SocketType::DGRAM;
+        if may_block {
+            return delegate(control, request.id, || {
+                sys::connect_raw(socket, &address)?;
+                Ok(None)
+            });
+        }
+        sys::connect_raw(socket, &address)?;
+        Ok(None)
+    }
+
+    fn creatable(&self, request: &Request, base: Option<BorrowedFd<'_>>, path: &[u8]) -> Result<Place, Stop> {
+        let place = self.walk(request, base, path, false)?;
+        self.refuse_guarded(&place)?;
+        Ok(place)
+    }
+
+    fn refuse_guarded(&self, place: &Place) -> Result<(), Stop> {
+        let full = canonical(place);
+        if self.guarded.iter().any(|guarded| full.starts_with(guarded)) {
+            return Err(Stop::Refused(full));
+        }
+        Ok(())
+    }
+
+    /// A directory or link that comes to lie above a guarded name could bring that name with it.
+    fn refuse_ancestors(&self, place: &Place) -> Result<(), Stop> {
+        let full = canonical(place);
+        if self.guarded.iter().any(|guarded| guarded.starts_with(&full)) {
+            return Err(Stop::Refused(full));
+        }
+        Ok(())
+    }
+
+    /// Resolves a path as the kernel would for the process that asked, link by link.
+    fn walk(
+        &self,
+        request: &Request,
+        base: Option<BorrowedFd<'_>>,
+        path: &[u8],
+        follow_last: bool,
+    ) -> Result<Place, Stop> {
+        match resolve(request, base, path, follow_last)? {
+            Resolved::Place(place) => Ok(place),
+            Resolved::Magic(_) => Err(Errno::ACCESS.into()),
+        }
+    }
+
+    /// When the last component is one of the kernel's own links to an open object: its path for init.
+    fn magic(
+        &self,
+        request: &Request,
+        base: Option<BorrowedFd<'_>>,
+        path: &[u8],
+        follow_last: bool,
+    ) -> Result<Option<PathBuf>, Stop> {
+        if !follow_last {
+            return Ok(None);
+        }
+        match resolve(request, base, path, true) {
+            Ok(Resolved::Magic(path)) => Ok(Some(path)),
+            Ok(Resolved::Place(_)) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+enum Resolved {
+    Place(Place),
+    Magic(PathBuf),
+}
+
+const MAX_LINKS: usize = 40;
+const PROC_MAGIC: i64 = 0x9fa0;
+
+fn resolve(
+    request: &Request,
+    base: Option<BorrowedFd<'_>>,
+    path: &[u8],
+    follow_last: bool,
+) -> Result<Resolved, Errno> {
+    if path.is_empty() {
+        return Err(Errno::NOENT);
+    }
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = || rustix::fs::openat(CWD, c"/", directory, Mode::empty());
+    let mut current = match base {
+        Some(base) if !path.starts_with(b"/") => rustix::io::dup(base)?,
+        _ => root()?,
+    };
+    // Components still to go, the next one last.
+    let split = |path: &[u8]| -> Vec<Vec<u8>> {
+        path.split(|b| *b == b'/').filter(|c| !c.is_empty() && *c != b".").rev().map(<[u8]>::to_vec).collect()
+    };
+    let mut todo = split(path);
+    let mut trailing_slash = path.ends_with(b"/");
+    let mut links = 0;
+    while let Some(name) = todo.pop() {
+        let last = todo.is_empty();
+        if name == b".." {
+            current = rustix::fs::openat(&current, c"..", directory, Mode::empty())?;
+            continue;
+        }
+        let stat = rustix::fs::statat(&current, &*name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_link = stat.as_ref().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+        if is_link && (!last || follow_last || trailing_slash) {
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Errno::LOOP);
+            }
+            let in_proc = rustix::fs::fstatfs(&current)?.f_type as i64 == PROC_MAGIC;
+            let target = match name.as_slice() {
+                // These mean the process that asks, which is not this one.
+                b"self" if in_proc => request.pid.to_string().into_bytes(),
+                b"thread-self" if in_proc => format!("{}/task/{}", request.pid, request.tid).into_bytes(),
+                _ => rustix::fs::readlinkat(&current, &*name, Vec::new())?.into_bytes(),
+            };
+            let ordinary_in_proc = matches!(name.as_slice(), b"self" | b"thread-self" | b"mounts" | b"net");
+            if in_proc && !ordinary_in_proc {
+                if last {
+                    let fd_path = std::fs::read_link(format!("/proc/self/fd/{}", current.as_raw_fd()))
+                        .map_err(|_| Errno::ACCESS)?;
+                    return Ok(Resolved::Magic(fd_path.join(OsStr::from_bytes(&name))));
+                }
+                current = rustix::fs::openat(&current, &*name, directory, Mode::empty())?;
+                continue;
+            }
+            if target.starts_with(b"/") {
+                current = root()?;
+            }
+            if last && target.ends_with(b"/") {
+                trailing_slash = true;
+            }
+            todo.extend(split(&target));
+            if todo.is_empty() {
+                todo.push(b".".to_vec());
+            }
+            continue;
+        }
+        if last {
+            return Ok(Resolved::Place(Place { parent: current, name: OsString::from_vec(name) }));
+        }
+        current = rustix::fs::openat(&current, &*name, directory | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    // The path was a directory itself (".", "/", "a/.."): nothing to create there.
+    Ok(Resolved::Place(Place { parent: current, name: OsString::from(".") }))
+}
+
+/// The path of a place as seen inside.
+fn canonical(place: &Place) -> PathBuf {
+    let parent = std::fs::read_link(format!("/proc/self/fd/{}", place.parent.as_raw_fd()));
+    match parent {
+        Ok(parent) if place.name == "." => parent,
+        Ok(parent) => parent.join(&place.name),
+        // Without /proc the path cannot be told: a path that no rule allows.
+        Err(_) => Path::new("/").to_owned(),
+    }
+}
+
+/// The path of a unix socket address, if it has one (not abstract, not unnamed).
+fn pathname(address: &[u8]) -> Option<&[u8]> {
+    let (family, path) = address.split_first_chunk()?;
+    if u16::from_ne_bytes(*family) != libc::AF_UNIX as u16 {
+        return None;
+    }
+    let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+    path.get(..end).filter(|path| !path.is_empty())
+}
+
+fn unix_address(path: &[u8]) -> Result<Vec<u8>, Errno> {
+    if path.len() > 107 {
+        return Err(Errno::NAMETOOLONG);
+    }
+    let mut address = (libc::AF_UNIX as u16).to_ne_bytes().to_vec();
+    address.extend(path);
+    address.push(0);
+    Ok(address)
+}
+
+fn answer(control: &Channel, reply: &Reply) {
+    let descriptors: Vec<_> = reply.descriptor.iter().map(OwnedFd::as_fd).collect();
+    let _ = control.send(&reply.encode(), &descriptors);
+}
+
+/// Lets a child of init do what may take long.
+fn delegate(
+    control: &Channel,
+    id: u64,
+    act: impl FnOnce() -> Result<Option<OwnedFd>, Stop>,
+) -> Result<Option<OwnedFd>, Stop> {
+    match sys::clone_process(0)? {
+        Cloned::Parent { .. } => Err(Stop::Delegated),
+        Cloned::Child => {
+            let mut reply = Reply { id, errno: 0, refused: None, descriptor: None };
+            match act() {
+                Ok(descriptor) => reply.descriptor = descriptor,
+                Err(Stop::Errno(errno)) => reply.errno = errno.raw_os_error(),
+                Err(_) => reply.errno = libc::EACCES,
+            }
+            answer(control, &reply);
+            sys::exit_now(0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(path: &[u8]) -> Request {
+        Request {
+            id: 7,
+            operation: Operation::Open,
+            pid: std::process::id(),
+            tid: std::process::id(),
+            umask: 0o22,
+            flags: (libc::O_CREAT | libc::O_WRONLY) as u32,
+            mode: 0o644,
+            device: 3,
+            path: path.to_vec(),
+            other: b"other".to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_request_survives_the_trip() {
+        let request = request(b"/a/b");
+        let bytes = request.encode();
+        assert_eq!(Request::decode(&bytes[1..]), Some(request));
+        for end in 0..30 {
+            assert!(Request::decode(&bytes[1..end.max(1)]).is_none());
+        }
+    }
+
+    fn walked(base: &Path, path: &str) -> PathBuf {
+        let dir = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let request = request(path.as_bytes());
+        match resolve(&request, Some(dir.as_fd()), path.as_bytes(), true).unwrap() {
+            Resolved::Place(place) => canonical(&place),
+            Resolved::Magic(path) => path,
+        }
+    }
+
+    #[test]
+    fn links_dots_and_proc_lead_where_the_kernel_would_go() {
+        let base = std::env::temp_dir().join(format!("lazaret-broker-{}", std::process::id()));
+        let base = { std::fs::create_dir_all(base.join("sub")).unwrap(); base.canonicalize().unwrap() };
+        std::os::unix::fs::symlink("secret", base.join("dangling")).unwrap();
+        std::os::unix::fs::symlink("sub/../dangling", base.join("twice")).unwrap();
+        let secret = base.join("secret");
+        for path in ["secret", "./secret", "sub/../secret", "sub//..//./secret", "dangling", "twice"] {
+            assert_eq!(walked(&base, path), secret, "{path}");
+        }
+        assert_eq!(walked(&base, &format!("{}/secret", base.display())), secret);
+        assert_eq!(walked(&base, "/proc/self/root/etc/x"), Path::new("/etc/x"));
+        let file = std::fs::File::create(base.join("open")).unwrap();
+        let by_number = walked(&base, &format!("/proc/self/fd/{}", file.as_raw_fd()));
+        assert!(by_number.ends_with(format!("fd/{}", file.as_raw_fd())), "{by_number:?}");
+        std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
+        let dir = rustix::fs::open(&base, OFlags::PATH, Mode::empty()).unwrap();
+        let looped = resolve(&request(b"loop"), Some(dir.as_fd()), b"loop", true);
+        assert!(matches!(looped, Err(Errno::LOOP)));
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+}

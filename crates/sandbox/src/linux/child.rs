@@ -1,0 +1,446 @@
+//! What the new process does, step by step, from its first instruction to `execve`. It runs the [`Plan`] in
+//! one loop; at [`Step::StartInit`] it splits: the parent half stays as init, the child half becomes the
+//! command.
+
+use std::{
+    ffi::{CString, OsStr},
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    mount::MountPropagationFlags,
+    process::{Resource, Rlimit},
+    thread::{CapabilitySet, CapabilitySets},
+};
+
+use super::{
+    broker::Broker,
+    channel::Channel,
+    init, landlock,
+    launch::Tag,
+    sys::{self, Cloned, Listen},
+    view::{Root, Sources, ViewError},
+};
+use crate::{
+    enforcement::{Enforcement, Layer},
+    plan::{Plan, Step},
+    spec::{Entry, Identity, Limits, Namespaces, Spec, Terminal},
+};
+
+/// The number under which the command's process talks to the supervisor until it executes. The system call
+/// filter lets messages pass on this number only; it is closed by `execve`.
+pub const LAUNCH_DESCRIPTOR: i32 = 63;
+
+/// Everything computed before the process splits off, so that the child only acts.
+pub struct Prepared<'a> {
+    pub spec: &'a Spec,
+    pub plan: &'a Plan,
+    pub program: Vec<libc::sock_filter>,
+    pub listen: bool,
+    pub argv: Vec<CString>,
+    pub envp: Vec<CString>,
+}
+
+/// A step that failed.
+struct Failure {
+    what: String,
+    source: io::Error,
+}
+
+impl From<ViewError> for Failure {
+    fn from(error: ViewError) -> Self {
+        Failure { what: error.what, source: error.source }
+    }
+}
+
+fn failed<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> Failure {
+    let what = what.to_owned();
+    move |error| Failure { what, source: error.into() }
+}
+
+/// The state between the steps.
+struct Child<'a> {
+    prepared: &'a Prepared<'a>,
+    control: Option<Channel>,
+    launch: Channel,
+    view: Vec<Entry>,
+    received: Vec<OwnedFd>,
+    root: Option<Root>,
+    enforcement: Enforcement,
+    listener: Option<OwnedFd>,
+    terminal: Option<OwnedFd>,
+}
+
+/// Runs the plan; never returns.
+pub fn run(prepared: &Prepared<'_>, control: Channel, launch: Channel) -> ! {
+    let mut child = Child {
+        prepared,
+        control: Some(control),
+        launch,
+        view: prepared.spec.view.clone(),
+        received: Vec::new(),
+        root: None,
+        enforcement: Enforcement::default(),
+        listener: None,
+        terminal: None,
+    };
+    for (number, step) in prepared.plan.steps.iter().enumerate() {
+        if let Err(failure) = child.step(step) {
+            child.report_failure(number, step, &failure);
+            sys::exit_now(125);
+        }
+    }
+    sys::exit_now(125)
+}
+
+impl Child<'_> {
+    fn step(&mut self, step: &Step) -> Result<(), Failure> {
+        match step {
+            Step::EnterNamespaces(namespaces) => self.namespaces_entered(*namespaces),
+            Step::MapIdentity(identity) => self.map_identity(*identity)?,
+            Step::DieWithParent => self.die_with_parent()?,
+            Step::DetachMounts => {
+                rustix::mount::mount_change(c"/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
+                    .map_err(failed("make every mount private"))?;
+            }
+            Step::NewRoot => {
+                let sources = Sources::open(&self.view, std::mem::take(&mut self.received))?;
+                self.root = Some(Root::create(sources)?);
+            }
+            Step::OpenScratch(scratch) => self.root()?.open_scratch(*scratch)?,
+            Step::Place(entry) => self.root()?.place(entry)?,
+            Step::CloseScratch => self.root()?.close_scratch()?,
+            Step::ForbidNamespaces => self.root()?.forbid_namespaces()?,
+            Step::SealRoot => self.root()?.seal()?,
+            Step::PivotRoot => {
+                if let Some(root) = self.root.take() {
+                    root.pivot()?;
+                }
+                self.enforcement.add(Layer::Mountns);
+            }
+            Step::LoopbackUp => loopback_up().map_err(failed("bring up the loopback interface"))?,
+            Step::Hostname(name) => {
+                rustix::system::sethostname(name.as_bytes()).map_err(failed("set the host name"))?;
+            }
+            Step::Limit(limits) => self.limit(*limits)?,
+            Step::DropCapabilities => self.drop_capabilities()?,
+            Step::NoNewPrivileges => {
+                rustix::thread::set_no_new_privs(true).map_err(failed("set no_new_privs"))?;
+            }
+            Step::Landlock(rules) => {
+                if let landlock::Outcome::InForce(abi) = landlock::restrict(rules)
+                    .map_err(|error| failed("apply Landlock")(io::Error::other(error.to_string())))?
+                {
+                    self.enforcement.add(Layer::Landlock);
+                    self.enforcement.landlock_abi = abi;
+                }
+            }
+            Step::StartInit => self.start_init()?,
+            Step::Terminal(terminal) => self.terminal(*terminal)?,
+            Step::CloseDescriptors => {
+                sys::close_on_exec_from(3).map_err(failed("close inherited descriptors"))?;
+            }
+            // The filter goes in last of all: see `execute`.
+            Step::Seccomp { .. } | Step::Report => {}
+            Step::Execute { .. } => self.execute()?,
+        }
+        Ok(())
+    }
+
+    fn root(&mut self) -> Result<&mut Root, Failure> {
+        self.root.as_mut().ok_or_else(|| failed("find the new root")(io::Error::from_raw_os_error(libc::EBADF)))
+    }
+
+    /// `clone3` either made all of them or failed.
+    fn namespaces_entered(&mut self, namespaces: Namespaces) {
+        let always = [Layer::Userns, Layer::Pidns, Layer::Ipcns, Layer::Utsns, Layer::Cgroupns];
+        always.into_iter().for_each(|layer| self.enforcement.add(layer));
+        if namespaces == Namespaces::All {
+            self.enforcement.add(Layer::Netns);
+        }
+    }
+
+    fn map_identity(&mut self, identity: Identity) -> Result<(), Failure> {
+        let what = "map the identity";
+        match identity {
+            Identity::Same { uid, gid } => {
+                write_file("/proc/self/setgroups", "deny").map_err(failed(what))?;
+                write_file("/proc/self/uid_map", &format!("{uid} {uid} 1")).map_err(failed(what))?;
+                write_file("/proc/self/gid_map", &format!("{gid} {gid} 1")).map_err(failed(what))?;
+            }
+            Identity::Mapped { inside, .. } => {
+                // Only the host's root can map to another host id; it also opens the mounts, because what
+                // belongs to root cannot be reached from here any more.
+                while let Some(message) = self.receive_from_supervisor()? {
+                    self.received.extend(message.1);
+                    if message.0 == Tag::MountsComplete as u8 {
+                        break;
+                    }
+                }
+                use rustix::process::{Gid, Uid};
+                let (uid, gid) = (Uid::from_raw(inside), Gid::from_raw(inside));
+                rustix::thread::set_thread_groups(&[]).map_err(failed(what))?;
+                rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(failed(what))?;
+                rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(failed(what))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_from_supervisor(&self) -> Result<Option<(u8, Vec<OwnedFd>)>, Failure> {
+        let Some(control) = &self.control else { return Ok(None) };
+        match control.receive().map_err(failed("hear from the supervisor"))? {
+            Some(message) => Ok(message.bytes.first().map(|tag| (*tag, message.descriptors))),
+            None => sys::exit_now(125),
+        }
+    }
+
+    fn die_with_parent(&self) -> Result<(), Failure> {
+        // A change of identity resets this, so it comes after. If the supervisor is gone already, the next
+        // message cannot be sent or received and this process ends.
+        sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64)
+            .map(drop)
+            .map_err(failed("ask to die with the supervisor"))
+    }
+
+    fn limit(&mut self, limits: Limits) -> Result<(), Failure> {
+        let what = "apply resource limits";
+        let set = |resource, value: Option<u64>| -> Result<(), Failure> {
+            let Some(value) = value else { return Ok(()) };
+            let current = rustix::process::getrlimit(resource);
+            let value = current.maximum.map_or(value, |maximum| value.min(maximum));
+            rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
+                .map_err(failed(what))
+        };
+        // Init is one of the counted processes.
+        set(Resource::Nproc, limits.processes.map(|n| n.saturating_add(1)))?;
+        set(Resource::Nofile, limits.open_files)?;
+        set(Resource::Fsize, limits.file_size)?;
+        set(Resource::Data, limits.data)?;
+        set(Resource::Cpu, limits.cpu_seconds)?;
+        // A core file would be written by the host, outside all limits.
+        set(Resource::Core, Some(0))?;
+        self.enforcement.add(Layer::Rlimits);
+        Ok(())
+    }
+
+    fn drop_capabilities(&mut self) -> Result<(), Failure> {
+        let what = "drop capabilities";
+        // The bounding set first: without it not even uid 0 of this namespace gains anything by execve.
+        for number in 0..64 {
+            match sys::prctl(libc::PR_CAPBSET_DROP, number) {
+                Ok(_) => {}
+                // The end of the kernel's list, or a caller without the right to drop (no namespaces).
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) => break,
+                Err(error) => return Err(failed(what)(error)),
+            }
+        }
+        let _ = rustix::thread::clear_ambient_capability_set();
+        let none = CapabilitySet::empty();
+        rustix::thread::set_capabilities(
+            None,
+            CapabilitySets { effective: none, permitted: none, inheritable: none },
+        )
+        .map_err(failed(what))
+    }
+
+    fn start_init(&mut self) -> Result<(), Failure> {
+        // Nothing inside may look into init or into this process before it executes.
+        let _ = sys::prctl(libc::PR_SET_DUMPABLE, 0);
+        match sys::clone_process(0).map_err(failed("start the command's process"))? {
+            Cloned::Child => {
+                self.control = None;
+                sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64)
+                    .map(drop)
+                    .map_err(failed("ask to die with init"))
+            }
+            Cloned::Parent { pid, pidfd } => {
+                drop(pidfd);
+                match self.control.take() {
+                    Some(control) => {
+                        let spec = self.prepared.spec;
+                        let broker = Broker { guarded: spec.guarded.clone(), sockets: spec.sockets.clone() };
+                        init::run(control, pid, spec.namespaces, &broker)
+                    },
+                    None => sys::exit_now(125),
+                }
+            }
+        }
+    }
+
+    fn terminal(&mut self, terminal: Terminal) -> Result<(), Failure> {
+        let what = "open a terminal";
+        // A session of its own: the caller's terminal is not ours to control.
+        rustix::process::setsid().map_err(failed("start a session"))?;
+        let Terminal::Own { rows, columns } = terminal else { return Ok(()) };
+        let master = rustix::fs::openat(
+            CWD,
+            c"/dev/ptmx",
+            OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(failed(what))?;
+        let slave = sys::open_pty_slave(master.as_fd()).map_err(failed(what))?;
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let _ = rustix::termios::tcsetwinsize(&slave, size);
+        rustix::process::ioctl_tiocsctty(&slave).map_err(failed(what))?;
+        for number in 0..3 {
+            if number == 2 && !rustix::termios::isatty(rustix::stdio::stderr()) {
+                continue;
+            }
+            sys::duplicate_to_stdio(slave.as_fd(), number).map_err(failed(what))?;
+        }
+        self.terminal = Some(master);
+        Ok(())
+    }
+
+    /// The last stretch: look the program up, raise the filter, report, wait for the word, go.
+    fn execute(&mut self) -> Result<(), Failure> {
+        let command = &self.prepared.spec.command;
+        rustix::process::chdir(&command.directory)
+            .map_err(failed(&format!("enter {}", command.directory.display())))?;
+        let program = find_program(&command.argv, &command.environment);
+        sys::reset_signals();
+        self.verify_own_state();
+        sys::duplicate_to(self.launch.as_fd(), LAUNCH_DESCRIPTOR).map_err(failed("keep the line open"))?;
+        let line = std::mem::replace(&mut self.launch, Channel::from_descriptor(sys::adopt(LAUNCH_DESCRIPTOR)));
+        drop(line);
+        if !self.prepared.program.is_empty() {
+            self.raise_filter()?;
+        }
+        self.report()?;
+        let program = match program {
+            Ok(program) => program,
+            Err(error) => self.report_no_exec(&error),
+        };
+        let error = sys::execve(&program, &self.prepared.argv, &self.prepared.envp);
+        if error.raw_os_error() == Some(libc::ENOEXEC) {
+            // As execvp does: a text file without an interpreter line is a shell script.
+            let shell = c"/bin/sh";
+            let mut argv = vec![shell.to_owned(), program.clone()];
+            argv.extend(self.prepared.argv.iter().skip(1).cloned());
+            let error = sys::execve(shell, &argv, &self.prepared.envp);
+            self.report_no_exec(&error);
+        }
+        self.report_no_exec(&error)
+    }
+
+    /// Asks the kernel, not the program text, what holds for this process now.
+    fn verify_own_state(&mut self) {
+        if sys::prctl(libc::PR_GET_NO_NEW_PRIVS, 0).is_ok_and(|value| value == 1) {
+            self.enforcement.add(Layer::NoNewPrivs);
+        }
+        let none = CapabilitySet::empty();
+        let bounded = self.prepared.spec.namespaces == Namespaces::None
+            || sys::prctl(libc::PR_CAPBSET_READ, 21).is_ok_and(|value| value == 0);
+        if bounded
+            && rustix::thread::capabilities(None)
+                .is_ok_and(|sets| sets.effective == none && sets.permitted == none && sets.inheritable == none)
+        {
+            self.enforcement.add(Layer::Capabilities);
+        }
+    }
+
+    fn raise_filter(&mut self) -> Result<(), Failure> {
+        let program = &self.prepared.program;
+        let listen = if self.prepared.listen { Listen::YesUnlessKilled } else { Listen::No };
+        let installed = match sys::install_filter(program, listen) {
+            Err(error) if listen != Listen::No && error.raw_os_error() == Some(libc::EINVAL) => {
+                sys::install_filter(program, Listen::Yes)
+            }
+            other => other,
+        };
+        self.listener = installed.map_err(failed("install the system call filter"))?;
+        // The kernel accepted the filter for this thread, the only one.
+        self.enforcement.add(Layer::Seccomp);
+        if self.listener.is_some() {
+            self.enforcement.add(Layer::Notify);
+        }
+        Ok(())
+    }
+
+    fn report(&mut self) -> Result<(), Failure> {
+        let mut bytes = vec![Tag::Ready as u8];
+        bytes.extend(self.enforcement.to_bytes());
+        bytes.push(u8::from(self.listener.is_some()));
+        bytes.push(u8::from(self.terminal.is_some()));
+        let (listener, terminal) = (self.listener.take(), self.terminal.take());
+        let descriptors: Vec<BorrowedFd<'_>> =
+            listener.iter().chain(terminal.iter()).map(OwnedFd::as_fd).collect();
+        self.launch.send(&bytes, &descriptors).map_err(failed("report to the supervisor"))?;
+        drop((listener, terminal));
+        match self.launch.receive() {
+            Ok(Some(message)) if message.bytes.first() == Some(&(Tag::Go as u8)) => Ok(()),
+            _ => sys::exit_now(125),
+        }
+    }
+
+    fn report_no_exec(&self, error: &io::Error) -> ! {
+        let mut bytes = vec![Tag::NotExecuted as u8];
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        bytes.extend(errno.to_le_bytes());
+        let _ = self.launch.send(&bytes, &[]);
+        sys::exit_now(if errno == libc::ENOENT { 127 } else { 126 })
+    }
+
+    fn report_failure(&self, number: usize, step: &Step, failure: &Failure) {
+        let kind = match step {
+            Step::MapIdentity(_) | Step::DetachMounts | Step::NewRoot => 1,
+            _ => 0,
+        };
+        let mut bytes = vec![Tag::Failed as u8, kind];
+        bytes.extend(failure.source.raw_os_error().unwrap_or(0).to_le_bytes());
+        let text = if failure.source.raw_os_error().is_some() {
+            failure.what.clone()
+        } else {
+            format!("{}: {}", failure.what, failure.source)
+        };
+        bytes.extend(format!("step {}, {text}", number + 1).bytes().take(1000));
+        let _ = self.launch.send(&bytes, &[]);
+    }
+}
+
+fn write_file(path: &str, content: &str) -> io::Result<()> {
+    let file = rustix::fs::openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(&file, content.as_bytes())?;
+    Ok(())
+}
+
+fn loopback_up() -> io::Result<()> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    sys::loopback_up(socket.as_fd())
+}
+
+/// Finds the program as a shell would, in the view of the sandbox.
+fn find_program(argv: &[Vec<u8>], environment: &[(Vec<u8>, Vec<u8>)]) -> io::Result<CString> {
+    let not_found = || io::Error::from_raw_os_error(libc::ENOENT);
+    let program = argv.first().filter(|program| !program.is_empty()).ok_or_else(not_found)?;
+    let c_string = |bytes: Vec<u8>| CString::new(bytes).map_err(|_| not_found());
+    if program.contains(&b'/') {
+        return c_string(program.clone());
+    }
+    let default = b"/usr/local/bin:/usr/bin:/bin".to_vec();
+    let path = environment.iter().find(|(key, _)| key == b"PATH").map_or(default, |(_, value)| value.clone());
+    let mut denied = false;
+    for directory in path.split(|byte| *byte == b':') {
+        let directory = if directory.is_empty() { b"." } else { directory };
+        let candidate = Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(program));
+        let Ok(metadata) = std::fs::metadata(&candidate) else { continue };
+        if !metadata.is_file() {
+            continue;
+        }
+        if rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK).is_ok() {
+            return c_string(candidate.as_os_str().as_bytes().to_vec());
+        }
+        denied = true;
+    }
+    Err(if denied { io::Error::from_raw_os_error(libc::EACCES) } else { not_found() })
+}

@@ -1,0 +1,410 @@
+//! The outside half of a launch: split off the child, give it its identity and mounts where only the host's
+//! root can, hear what it reports, give the word to go, and hold the handles to steer and end it.
+
+use std::{
+    collections::BTreeMap,
+    ffi::CString,
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+use super::{
+    bpf::{self, Action, Filter},
+    broker::{Reply, Request},
+    channel::{Channel, MAX_DESCRIPTORS},
+    child::{self, Prepared},
+    notify::Listener,
+    sys::{self, Block, Cloned, Ended, MountAttributes},
+    view,
+};
+use crate::{
+    enforcement::Enforcement,
+    plan::Plan,
+    spec::{Access, Entry, Identity, Namespaces, Owner, Spec},
+};
+
+/// The first byte of every message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Tag {
+    // to the child
+    Mounts = 1,
+    MountsComplete,
+    Go,
+    Signal,
+    Act,
+    // from the child
+    Ready,
+    Failed,
+    NotExecuted,
+    Exited,
+    Acted,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error("there is no command to run")]
+    NoCommand,
+    #[error("argument or variable {0:?} contains a NUL byte")]
+    Nul(String),
+    #[error("user namespaces are refused here ({source})")]
+    NamespacesRefused { source: io::Error },
+    #[error("cannot talk to the new process: {0}")]
+    Channel(#[source] io::Error),
+    #[error("cannot map the sandbox's identity: {0}")]
+    Map(#[source] io::Error),
+    #[error("{path}: {source}", path = path.display())]
+    Source { path: PathBuf, source: io::Error },
+    #[error(
+        "{path}: this filesystem cannot show its files to an unprivileged identity (idmapped mounts: {source}), and \
+         nothing in a sandbox runs as the host's root. Run lazaret as an ordinary user, or use a directory on ext4, xfs, btrfs or tmpfs",
+        path = path.display()
+    )]
+    Idmap { path: PathBuf, source: io::Error },
+    #[error("cannot {what}{}", source.as_ref().map(|e| format!(": {e}")).unwrap_or_default())]
+    Step { what: String, source: Option<io::Error> },
+    #[error("the new process ended before it could report ({0})")]
+    Died(String),
+}
+
+/// A sandbox that has been built and waits for the word to go, or runs.
+#[derive(Debug)]
+pub struct Sandbox {
+    pid: i32,
+    pidfd: OwnedFd,
+    control: Channel,
+    launch: Channel,
+    enforcement: Enforcement,
+    listener: Option<Listener>,
+    terminal: Option<OwnedFd>,
+    reaped: Option<Ended>,
+}
+
+/// What init says.
+#[derive(Debug)]
+pub enum FromInit {
+    /// The command ended with this wait status.
+    Exited(i32),
+    Acted(Reply),
+    /// Init is gone.
+    Gone,
+}
+
+/// Whom a signal is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Command,
+    /// The command's process group, as a terminal would signal it.
+    Group,
+}
+
+/// Builds the sandbox; on return nothing of the command has run yet.
+pub fn launch(spec: &Spec) -> Result<Sandbox, LaunchError> {
+    let plan = Plan::of(spec);
+    let prepared = Prepared {
+        spec,
+        plan: &plan,
+        program: spec.filter.as_ref().map(bpf::compile).unwrap_or_default(),
+        listen: spec.filter.as_ref().is_some_and(notifies),
+        argv: c_strings(spec.command.argv.iter().cloned())?,
+        envp: c_strings(spec.command.environment.iter().map(|(k, v)| [k.as_slice(), b"=", v].concat()))?,
+    };
+    if prepared.argv.is_empty() {
+        return Err(LaunchError::NoCommand);
+    }
+    let (control, child_control) = Channel::pair().map_err(LaunchError::Channel)?;
+    let (launch, child_launch) = Channel::pair().map_err(LaunchError::Channel)?;
+    let cloned = sys::clone_process(flags(spec.namespaces)).map_err(refused)?;
+    let Cloned::Parent { pid, pidfd } = cloned else {
+        drop((control, launch));
+        child::run(&prepared, child_control, child_launch)
+    };
+    drop((child_control, child_launch));
+    let mut sandbox = Sandbox {
+        pid,
+        pidfd,
+        control,
+        launch,
+        enforcement: Enforcement::default(),
+        listener: None,
+        terminal: None,
+        reaped: None,
+    };
+    if let (Identity::Mapped { inside, host }, true) = (spec.identity, spec.namespaces != Namespaces::None) {
+        sandbox.map_identity(inside, host)?;
+        sandbox.send_mounts(&spec.view, inside, host)?;
+    }
+    sandbox.hear_report()?;
+    Ok(sandbox)
+}
+
+fn notifies(filter: &Filter) -> bool {
+    filter.foreign == Action::Notify
+        || filter.unlisted == Action::Notify
+        || filter.rules.iter().any(|rule| {
+            rule.otherwise == Action::Notify || rule.cases.iter().any(|case| case.action == Action::Notify)
+        })
+}
+
+fn c_strings(strings: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, LaunchError> {
+    strings
+        .map(|s| CString::new(s).map_err(|e| LaunchError::Nul(String::from_utf8_lossy(&e.into_vec()).into_owned())))
+        .collect()
+}
+
+fn flags(namespaces: Namespaces) -> u64 {
+    let all_but_network = libc::CLONE_NEWUSER
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP;
+    (match namespaces {
+        Namespaces::All => all_but_network | libc::CLONE_NEWNET,
+        Namespaces::AllButNetwork => all_but_network,
+        Namespaces::None => 0,
+    }) as u64
+}
+
+/// EPERM: AppArmor, seccomp or a setting; ENOSPC: the limit is 0; EINVAL/ENOSYS: not built in.
+fn refused(source: io::Error) -> LaunchError {
+    match source.raw_os_error() {
+        Some(libc::EAGAIN | libc::ENOMEM) => {
+            LaunchError::Step { what: "start another process".to_owned(), source: Some(source) }
+        }
+        _ => LaunchError::NamespacesRefused { source },
+    }
+}
+
+impl Sandbox {
+    fn map_identity(&self, inside: u32, host: u32) -> Result<(), LaunchError> {
+        write_maps(self.pid, inside, inside, host).map_err(LaunchError::Map)
+    }
+
+    /// Root's files cannot be reached from the new user namespace, so the mounts are opened here, with
+    /// their owners mapped, and handed over.
+    fn send_mounts(&self, view: &[Entry], inside: u32, host: u32) -> Result<(), LaunchError> {
+        let own = open_user_namespace(self.pid).map_err(LaunchError::Map)?;
+        let mut namespaces = BTreeMap::from([((inside, inside), own)]);
+        let mut mounts = Vec::new();
+        for entry in view {
+            if let Entry::Bind { path, access, exec, owner, .. } = entry {
+                let attributes = view::attributes_of(*access, *exec);
+                mounts.push(match owner {
+                    Owner::Foreign => plain_mount(path, attributes)?,
+                    Owner::Caller => owned_mount(path, *access, attributes, host, &mut namespaces)?,
+                });
+            }
+        }
+        let mut chunks = mounts.chunks(MAX_DESCRIPTORS).peekable();
+        while let Some(chunk) = chunks.next() {
+            let tag = if chunks.peek().is_some() { Tag::Mounts } else { Tag::MountsComplete };
+            let descriptors: Vec<BorrowedFd<'_>> = chunk.iter().map(OwnedFd::as_fd).collect();
+            self.control.send(&[tag as u8], &descriptors).map_err(LaunchError::Channel)?;
+        }
+        if mounts.is_empty() {
+            self.control.send(&[Tag::MountsComplete as u8], &[]).map_err(LaunchError::Channel)?;
+        }
+        Ok(())
+    }
+
+    fn hear_report(&mut self) -> Result<(), LaunchError> {
+        let message = self.launch.receive().map_err(LaunchError::Channel)?;
+        let Some(message) = message else {
+            self.kill();
+            return Err(LaunchError::Died(describe_status(self.wait().status)));
+        };
+        match message.bytes.as_slice() {
+            [tag, report @ .., has_listener, has_terminal] if *tag == Tag::Ready as u8 => {
+                self.enforcement = report.try_into().map(Enforcement::from_bytes).unwrap_or_default();
+                let mut descriptors = message.descriptors.into_iter();
+                if *has_listener == 1 {
+                    self.listener = descriptors.next().map(Listener::new);
+                }
+                if *has_terminal == 1 {
+                    self.terminal = descriptors.next();
+                }
+                Ok(())
+            }
+            [tag, kind, a, b, c, d, what @ ..] if *tag == Tag::Failed as u8 => {
+                let errno = i32::from_le_bytes([*a, *b, *c, *d]);
+                let source = (errno != 0).then(|| io::Error::from_raw_os_error(errno));
+                let what = String::from_utf8_lossy(what).into_owned();
+                self.wait();
+                match source {
+                    // Made, but without the rights that go with it: AppArmor's rule on Ubuntu.
+                    Some(source) if *kind == 1 && matches!(errno, libc::EPERM | libc::EACCES) => {
+                        Err(LaunchError::NamespacesRefused { source })
+                    }
+                    source => Err(LaunchError::Step { what, source }),
+                }
+            }
+            _ => Err(LaunchError::Died("it sent a message that cannot be read".to_owned())),
+        }
+    }
+
+    pub fn enforcement(&self) -> Enforcement {
+        self.enforcement
+    }
+
+    pub fn listener(&self) -> Option<&Listener> {
+        self.listener.as_ref()
+    }
+
+    /// The supervisor's side of the command's own terminal.
+    pub fn terminal(&self) -> Option<BorrowedFd<'_>> {
+        self.terminal.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// Readable when init has ended.
+    pub fn process(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Init's process number on the host.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    pub fn launch_line(&self) -> BorrowedFd<'_> {
+        self.launch.as_fd()
+    }
+
+    /// The command may execute.
+    pub fn go(&self) -> io::Result<()> {
+        self.launch.send(&[Tag::Go as u8], &[])
+    }
+
+    /// After [`Sandbox::go`]: the errno of a failed `execve`, or `None` once it succeeded.
+    pub fn execution_failed(&self) -> io::Result<Option<i32>> {
+        let message = self.launch.receive()?;
+        Ok(message.and_then(|message| match message.bytes.as_slice() {
+            [tag, a, b, c, d] if *tag == Tag::NotExecuted as u8 => Some(i32::from_le_bytes([*a, *b, *c, *d])),
+            _ => None,
+        }))
+    }
+
+    pub fn hear_init(&self) -> io::Result<FromInit> {
+        let Some(message) = self.control.receive()? else { return Ok(FromInit::Gone) };
+        Ok(match message.bytes.as_slice() {
+            [tag, a, b, c, d] if *tag == Tag::Exited as u8 => {
+                FromInit::Exited(i32::from_le_bytes([*a, *b, *c, *d]))
+            }
+            [tag, ..] if *tag == Tag::Acted as u8 => {
+                Reply::decode(&message.bytes, message.descriptors).map_or(FromInit::Gone, FromInit::Acted)
+            }
+            _ => FromInit::Gone,
+        })
+    }
+
+    pub fn signal(&self, signal: i32, target: Target) -> io::Result<()> {
+        let number = u8::try_from(signal).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        self.control.send(&[Tag::Signal as u8, number, u8::from(target == Target::Group)], &[])
+    }
+
+    /// Asks init to act for the command; the answer comes through [`Sandbox::hear_init`].
+    pub fn act(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.control.send(&request.encode(), descriptors)
+    }
+
+    /// Ends everything inside at once: the kernel kills a pid namespace with its first process.
+    pub fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
+    }
+
+    /// Waits until init, and with it everything inside, is gone.
+    pub fn wait(&mut self) -> Ended {
+        if let Some(ended) = self.reaped {
+            return ended;
+        }
+        let gone = Ended { pid: self.pid, status: 0, cpu_ms: 0, max_rss_bytes: 0 };
+        let ended = sys::reap(self.pid, Block::Yes).ok().flatten().unwrap_or(gone);
+        self.reaped = Some(ended);
+        ended
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if self.reaped.is_none() {
+            self.kill();
+            self.wait();
+        }
+    }
+}
+
+fn describe_status(status: i32) -> String {
+    match status & 0x7f {
+        0 => format!("exit code {}", (status >> 8) & 0xff),
+        signal => format!("signal {signal}"),
+    }
+}
+
+fn write_maps(pid: i32, uid: u32, gid: u32, host: u32) -> io::Result<()> {
+    for (file, id) in [("uid_map", uid), ("gid_map", gid)] {
+        std::fs::write(format!("/proc/{pid}/{file}"), format!("{id} {host} 1"))?;
+    }
+    Ok(())
+}
+
+fn open_user_namespace(pid: i32) -> io::Result<OwnedFd> {
+    let path = format!("/proc/{pid}/ns/user");
+    Ok(rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+fn plain_mount(path: &Path, attributes: MountAttributes<'_>) -> Result<OwnedFd, LaunchError> {
+    view::clone_tree(path, attributes)
+        .map_err(|error| LaunchError::Source { path: path.to_owned(), source: error.source })
+}
+
+/// A mount in which the files of the path's owner belong to the sandbox.
+fn owned_mount(
+    path: &Path,
+    access: Access,
+    attributes: MountAttributes<'_>,
+    host: u32,
+    namespaces: &mut BTreeMap<(u32, u32), OwnedFd>,
+) -> Result<OwnedFd, LaunchError> {
+    let metadata =
+        std::fs::symlink_metadata(path).map_err(|source| LaunchError::Source { path: path.to_owned(), source })?;
+    let owner = (metadata.uid(), metadata.gid());
+    if !namespaces.contains_key(&owner) {
+        namespaces.insert(owner, make_user_namespace(owner, host).map_err(LaunchError::Map)?);
+    }
+    let mapped = MountAttributes { idmap: namespaces.get(&owner).map(OwnedFd::as_fd), ..attributes };
+    match view::clone_tree(path, mapped) {
+        Ok(tree) => Ok(tree),
+        // Readable by others is readable enough.
+        Err(_) if access == Access::ReadOnly => plain_mount(path, attributes),
+        Err(error) => Err(LaunchError::Idmap { path: path.to_owned(), source: error.source }),
+    }
+}
+
+/// A user namespace that only carries a mapping: made by a short-lived process, kept by its descriptor.
+fn make_user_namespace(owner: (u32, u32), host: u32) -> io::Result<OwnedFd> {
+    let (ours, theirs) = Channel::pair()?;
+    match sys::clone_process(libc::CLONE_NEWUSER as u64)? {
+        Cloned::Child => {
+            drop(ours);
+            let _ = theirs.receive();
+            sys::exit_now(0)
+        }
+        Cloned::Parent { pid, .. } => {
+            drop(theirs);
+            let made = write_maps(pid, owner.0, owner.1, host).and_then(|()| open_user_namespace(pid));
+            drop(ours);
+            let _ = sys::reap(pid, Block::Yes);
+            made
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Linux: namespaces, mounts, Landlock and seccomp. The story is in [`launch`] (outside) and `child`
+//! (inside, step by step); `init` is what stays inside as process 1.
+
+pub mod bpf;
+pub mod broker;
+mod channel;
+mod child;
+mod init;
+mod landlock;
+pub mod launch;
+pub mod notify;
+pub mod sys;
+pub mod syscalls;
+mod socket_owner;
+mod view;

@@ -1,0 +1,407 @@
+//! The system calls that have no safe wrapper: one call per function, owned descriptors in and out, and
+//! the only `unsafe` of the project. Decisions live elsewhere.
+#![expect(unsafe_code, reason = "this file is the project's one door to raw system calls")]
+
+use std::{
+    ffi::{CStr, CString, c_int, c_long},
+    io, mem,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    ptr,
+};
+
+/// Who returned from a clone.
+pub enum Cloned {
+    Parent { pid: i32, pidfd: OwnedFd },
+    Child,
+}
+
+fn check(result: c_long) -> io::Result<c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// `clone3` in the manner of `fork`: the child gets a copy of the memory.
+///
+/// The child of a multi-threaded process must not take locks that another thread may hold; the launcher is
+/// single-threaded until here.
+pub fn clone_process(flags: u64) -> io::Result<Cloned> {
+    let mut pidfd: RawFd = -1;
+    // SAFETY: clone_args is plain data for which all-zero is valid.
+    let mut args: libc::clone_args = unsafe { mem::zeroed() };
+    args.flags = flags | libc::CLONE_PIDFD as u64;
+    args.pidfd = ptr::from_mut(&mut pidfd) as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    // SAFETY: args points to a live clone_args of the size given; without CLONE_VM the child runs on its own
+    // copy of this stack, so returning twice is sound; pidfd outlives the call.
+    let pid = check(unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, mem::size_of_val(&args)) })?;
+    if pid == 0 {
+        return Ok(Cloned::Child);
+    }
+    // SAFETY: the kernel stored a fresh descriptor that nothing else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Cloned::Parent { pid: pid as i32, pidfd })
+}
+
+/// `_exit`: no destructors, no buffers of the parent flushed twice.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: never returns and touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// `execve`; returns only on failure.
+pub fn execve(program: &CStr, argv: &[CString], envp: &[CString]) -> io::Error {
+    let argv: Vec<_> = argv.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect();
+    let envp: Vec<_> = envp.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect();
+    // SAFETY: both arrays are null-terminated and point to live C strings.
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// Mount attributes to set and clear; see mount_setattr(2).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MountAttributes<'fd> {
+    pub set: u64,
+    pub recursive: bool,
+    pub make_private: bool,
+    /// Ownership on disk is shown through the mapping of this user namespace.
+    pub idmap: Option<BorrowedFd<'fd>>,
+}
+
+/// `mount_setattr` on the mount that a descriptor refers to.
+pub fn mount_setattr(mount: BorrowedFd<'_>, attributes: MountAttributes<'_>) -> io::Result<()> {
+    // SAFETY: mount_attr is plain data for which all-zero is valid.
+    let mut attr: libc::mount_attr = unsafe { mem::zeroed() };
+    attr.attr_set = attributes.set;
+    if attributes.make_private {
+        attr.propagation = libc::MS_PRIVATE;
+    }
+    if let Some(namespace) = attributes.idmap {
+        attr.attr_set |= libc::MOUNT_ATTR_IDMAP;
+        attr.userns_fd = namespace.as_raw_fd() as u64;
+    }
+    let mut flags = libc::AT_EMPTY_PATH;
+    if attributes.recursive {
+        flags |= libc::AT_RECURSIVE;
+    }
+    // SAFETY: the path is a static C string, attr is live and its size is given.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attr,
+            mem::size_of_val(&attr),
+        )
+    })?;
+    Ok(())
+}
+
+/// Marks every descriptor from `first` on close-on-exec.
+pub fn close_on_exec_from(first: u32) -> io::Result<()> {
+    // SAFETY: takes numbers only; flags descriptors, closes none now.
+    check(unsafe {
+        libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as c_int)
+    })?;
+    Ok(())
+}
+
+/// Closes every descriptor in the range, at once.
+///
+/// The caller must own nothing in that range any more (a forked child that is about to go its own way).
+pub fn close_descriptors(first: u32, last: u32) -> io::Result<()> {
+    if first > last {
+        return Ok(());
+    }
+    // SAFETY: takes numbers only; the caller owns no descriptor in the range, see above.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) })?;
+    Ok(())
+}
+
+/// Installs a seccomp filter; with a listener when `listen` says so.
+pub fn install_filter(program: &[libc::sock_filter], listen: Listen) -> io::Result<Option<OwnedFd>> {
+    let prog = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    let flags = match listen {
+        Listen::No => 0,
+        Listen::Yes => libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+        // Since Linux 5.19: a signal does not make a notified call restart half-way.
+        Listen::YesUnlessKilled => libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | (1 << 5),
+    };
+    // SAFETY: prog points to a live array whose length is given; the kernel copies it.
+    let fd = check(unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const prog)
+    })?;
+    // SAFETY: with NEW_LISTENER the result is a fresh descriptor.
+    Ok((!matches!(listen, Listen::No)).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    No,
+    Yes,
+    YesUnlessKilled,
+}
+
+/// Waits for nothing: takes one notification off the listener.
+pub fn notify_receive(listener: BorrowedFd<'_>) -> io::Result<libc::seccomp_notif> {
+    // SAFETY: seccomp_notif is plain data; the kernel demands that it be zeroed.
+    let mut notification: libc::seccomp_notif = unsafe { mem::zeroed() };
+    // SAFETY: the ioctl writes one seccomp_notif into live memory.
+    check(c_long::from(unsafe {
+        libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_RECV, &raw mut notification)
+    }))?;
+    Ok(notification)
+}
+
+/// Answers a notification.
+pub fn notify_send(listener: BorrowedFd<'_>, response: &libc::seccomp_notif_resp) -> io::Result<()> {
+    // SAFETY: the ioctl reads one seccomp_notif_resp from live memory.
+    check(c_long::from(unsafe {
+        libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, ptr::from_ref(response))
+    }))?;
+    Ok(())
+}
+
+/// Is the notification still waiting (its process alive and not interrupted)?
+pub fn notify_id_valid(listener: BorrowedFd<'_>, id: u64) -> bool {
+    // SAFETY: the ioctl reads one u64.
+    unsafe { libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
+}
+
+/// Puts a descriptor into the process that waits, and makes it the result of its call.
+pub fn notify_add_descriptor_and_send(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    descriptor: BorrowedFd<'_>,
+    close_on_exec: bool,
+) -> io::Result<()> {
+    // SAFETY: seccomp_notif_addfd is plain data.
+    let mut add: libc::seccomp_notif_addfd = unsafe { mem::zeroed() };
+    add.id = id;
+    add.flags = libc::SECCOMP_ADDFD_FLAG_SEND as u32;
+    add.srcfd = descriptor.as_raw_fd() as u32;
+    add.newfd_flags = if close_on_exec { libc::O_CLOEXEC as u32 } else { 0 };
+    // SAFETY: the ioctl reads one seccomp_notif_addfd from live memory.
+    check(c_long::from(unsafe {
+        libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ADDFD, &raw const add)
+    }))?;
+    Ok(())
+}
+
+// _IOWR('!', 0, struct seccomp_notif) and friends; libc has no constants for them on musl. The request type
+// differs between C libraries, hence the casts.
+const SECCOMP_IOCTL_NOTIF_RECV: libc::Ioctl = 0xc050_2100_u32 as libc::Ioctl;
+const SECCOMP_IOCTL_NOTIF_SEND: libc::Ioctl = 0xc018_2101_u32 as libc::Ioctl;
+const SECCOMP_IOCTL_NOTIF_ID_VALID: libc::Ioctl = 0x4008_2102_u32 as libc::Ioctl;
+const SECCOMP_IOCTL_NOTIF_ADDFD: libc::Ioctl = 0x4018_2103_u32 as libc::Ioctl;
+
+/// Reads memory of another process; returns how many bytes could be read.
+pub fn read_process_memory(pid: i32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
+    // SAFETY: local describes live, writable memory; remote is only interpreted in the other process.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    check(read as c_long).map(|n| n as usize)
+}
+
+/// Blocks every signal and returns a descriptor that reports them.
+pub fn signals_as_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = signal_set(signals);
+    // SAFETY: set is an initialised signal set.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
+    // SAFETY: set is an initialised signal set; -1 asks for a new descriptor.
+    let fd = check(c_long::from(unsafe {
+        libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+    }))?;
+    // SAFETY: a fresh descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// One signal read from [`signals_as_descriptor`].
+#[derive(Debug, Clone, Copy)]
+pub struct Signal {
+    pub number: i32,
+    pub sender_pid: u32,
+    pub sender_uid: u32,
+}
+
+/// Reads one pending signal, if there is one.
+pub fn read_signal(signals: BorrowedFd<'_>) -> Option<Signal> {
+    // SAFETY: signalfd_siginfo is plain data.
+    let mut info: libc::signalfd_siginfo = unsafe { mem::zeroed() };
+    let size = mem::size_of_val(&info);
+    // SAFETY: reads at most `size` bytes into live memory.
+    let read = unsafe { libc::read(signals.as_raw_fd(), (&raw mut info).cast(), size) };
+    (read == size as isize).then_some(Signal {
+        number: info.ssi_signo as i32,
+        sender_pid: info.ssi_pid,
+        sender_uid: info.ssi_uid,
+    })
+}
+
+/// Gives a new program the signal state that a shell would: nothing blocked, everything default.
+///
+/// `keep_ignored` leaves SIGHUP and friends ignored when the caller had them so (`nohup`).
+pub fn reset_signals() {
+    // SAFETY: sigaction and sigset_t are plain data.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = libc::SIG_DFL;
+    // SIGPIPE is ignored by the Rust run-time; others were only ever blocked.
+    // SAFETY: installs the default action, no handler code involved.
+    unsafe { libc::sigaction(libc::SIGPIPE, &raw const action, ptr::null_mut()) };
+    let empty = signal_set(&[]);
+    // SAFETY: empty is an initialised signal set.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, ptr::null_mut()) };
+}
+
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: sigset_t is plain data, initialised by sigemptyset before use.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: set is live.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    for &signal in signals {
+        // SAFETY: set is initialised; an invalid number only makes the call fail.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    set
+}
+
+/// Sends a signal; a negative pid means the process group.
+pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    check(c_long::from(unsafe { libc::kill(pid, signal) }))?;
+    Ok(())
+}
+
+/// What `wait4` says of an ended child.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    pub pid: i32,
+    pub status: i32,
+    pub cpu_ms: u64,
+    pub max_rss_bytes: u64,
+}
+
+/// Reaps one ended child (`pid` or, with -1, any), without waiting unless `block` is set.
+pub fn reap(pid: i32, block: Block) -> io::Result<Option<Ended>> {
+    let mut status: c_int = 0;
+    // SAFETY: rusage is plain data.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    let options = match block {
+        Block::No => libc::WNOHANG | libc::__WALL,
+        Block::Yes => libc::__WALL,
+    };
+    loop {
+        // SAFETY: status and usage are live.
+        let result = unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) };
+        if result > 0 {
+            let ms = |t: libc::timeval| (t.tv_sec as u64) * 1000 + (t.tv_usec as u64) / 1000;
+            return Ok(Some(Ended {
+                pid: result,
+                status,
+                cpu_ms: ms(usage.ru_utime) + ms(usage.ru_stime),
+                max_rss_bytes: (usage.ru_maxrss as u64) * 1024,
+            }));
+        }
+        if result == 0 {
+            return Ok(None);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Block {
+    No,
+    Yes,
+}
+
+/// Brings the loopback interface of the current network namespace up.
+pub fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: ifreq is plain data.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(*b"lo") {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the ioctl reads one ifreq from live memory.
+    check(c_long::from(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as libc::Ioctl, &raw const request)
+    }))?;
+    Ok(())
+}
+
+/// A `prctl` that takes numbers only.
+pub fn prctl(option: c_int, argument: u64) -> io::Result<i32> {
+    // SAFETY: every option used here takes plain numbers.
+    check(c_long::from(unsafe { libc::prctl(option, argument, 0, 0, 0) })).map(|value| value as i32)
+}
+
+/// Unlocks the slave side of a pseudo-terminal and returns it.
+pub fn open_pty_slave(master: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut unlock: c_int = 0;
+    // SAFETY: TIOCSPTLCK reads one int.
+    check(c_long::from(unsafe {
+        libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK as libc::Ioctl, &raw mut unlock)
+    }))?;
+    // SAFETY: TIOCGPTPEER takes open flags and returns a fresh descriptor.
+    let fd = check(c_long::from(unsafe {
+        libc::ioctl(
+            master.as_raw_fd(),
+            libc::TIOCGPTPEER as libc::Ioctl,
+            libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC,
+        )
+    }))?;
+    // SAFETY: a fresh descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Takes over a descriptor number that this process inherited by agreement.
+pub fn adopt(fd: RawFd) -> OwnedFd {
+    // SAFETY: only called for numbers that the launcher placed there and that nothing else owns.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Duplicates onto a fixed number, close-on-exec.
+pub fn duplicate_to(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    // SAFETY: dup3 takes numbers; whatever was open at `number` is replaced, which the caller intends.
+    check(c_long::from(unsafe { libc::dup3(fd.as_raw_fd(), number, libc::O_CLOEXEC) }))?;
+    Ok(())
+}
+
+/// Duplicates onto 0, 1 or 2, kept across exec.
+pub fn duplicate_to_stdio(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    // SAFETY: dup2 takes numbers; replacing standard descriptors is the purpose.
+    check(c_long::from(unsafe { libc::dup2(fd.as_raw_fd(), number) }))?;
+    Ok(())
+}
+
+/// Connects a socket to a raw address as another process gave it.
+pub fn connect_raw(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
+    // SAFETY: address is live memory of the length given; the kernel validates its content.
+    check(c_long::from(unsafe {
+        libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), address.len() as libc::socklen_t)
+    }))?;
+    Ok(())
+}
+
+/// Binds a socket to a raw address as another process gave it.
+pub fn bind_raw(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
+    // SAFETY: address is live memory of the length given; the kernel validates its content.
+    check(c_long::from(unsafe {
+        libc::bind(socket.as_raw_fd(), address.as_ptr().cast(), address.len() as libc::socklen_t)
+    }))?;
+    Ok(())
+}
+
+/// The Landlock ABI of the running kernel, 0 when it has none or it is switched off.
+pub fn landlock_abi() -> u32 {
+    const VERSION: u32 = 1;
+    // SAFETY: with the version flag the call takes no attribute and only answers a number.
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<libc::c_void>(), 0_usize, VERSION)
+    };
+    u32::try_from(version).unwrap_or(0)
+}

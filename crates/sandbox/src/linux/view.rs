@@ -1,0 +1,400 @@
+//! Puts the new root together: an empty tmpfs, then one [`Entry`] after the other. Everything is addressed
+//! by descriptor and resolved inside the new root, so that no link can lead a mount astray.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags},
+    mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags},
+};
+
+use super::sys::{MountAttributes, mount_setattr};
+use crate::spec::{Access, Entry, Exec, Kind, Scratch};
+
+/// Device nodes that every program may expect.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Directories on which the new root can be mounted for the moment before it becomes the root.
+const STAGING: [&str; 5] = ["/tmp", "/run", "/var", "/mnt", "/usr"];
+/// Below /proc, what tells or does more than a program needs and is not only for the host's root.
+const MASKED_PROC: [&str; 6] = ["kcore", "keys", "key-users", "timer_list", "sysrq-trigger", "sched_debug"];
+/// Where the root of the private storage lies while the view is put together.
+const SCRATCH: &str = ".scratch";
+const DENIED_FILE: &str = ".denied-file";
+const DENIED_DIRECTORY: &str = ".denied-directory";
+
+/// What went wrong, on what.
+#[derive(Debug)]
+pub struct ViewError {
+    pub what: String,
+    pub source: io::Error,
+}
+
+pub type Result<T> = std::result::Result<T, ViewError>;
+
+fn on<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> ViewError {
+    let what = what.into();
+    move |error| ViewError { what, source: error.into() }
+}
+
+/// A detached copy of the mount tree at a path, and its attributes.
+pub fn clone_tree(path: &Path, attributes: MountAttributes<'_>) -> Result<OwnedFd> {
+    let what = || format!("bind {}", path.display());
+    let tree = rustix::mount::open_tree(
+        CWD,
+        path,
+        OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE
+            | OpenTreeFlags::AT_SYMLINK_NOFOLLOW,
+    )
+    .map_err(on(what()))?;
+    mount_setattr(tree.as_fd(), attributes).map_err(on(what()))?;
+    Ok(tree)
+}
+
+/// The mount attributes of a bound path.
+pub fn attributes_of(access: Access, exec: Exec) -> MountAttributes<'static> {
+    let mut set = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+    if access == Access::ReadOnly {
+        set |= libc::MOUNT_ATTR_RDONLY;
+    }
+    if exec == Exec::Refused {
+        set |= libc::MOUNT_ATTR_NOEXEC;
+    }
+    MountAttributes { set, recursive: true, make_private: true, idmap: None }
+}
+
+/// The sources of a view, opened before the new root hides any of them.
+#[derive(Default)]
+pub struct Sources {
+    /// One per `Entry::Bind`, in order.
+    pub binds: Vec<OwnedFd>,
+    devices: Vec<(&'static str, OwnedFd)>,
+}
+
+impl Sources {
+    /// Opens what the supervisor has not sent already.
+    pub fn open(view: &[Entry], received: Vec<OwnedFd>) -> Result<Sources> {
+        let mut sources = Sources { binds: received, devices: Vec::new() };
+        if sources.binds.is_empty() {
+            for entry in view {
+                if let Entry::Bind { path, access, exec, .. } = entry {
+                    sources.binds.push(clone_tree(path, attributes_of(*access, *exec))?);
+                }
+            }
+        }
+        if view.contains(&Entry::Dev) {
+            for name in DEVICES {
+                let attributes = MountAttributes {
+                    set: libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC,
+                    make_private: true,
+                    ..MountAttributes::default()
+                };
+                sources.devices.push((name, clone_tree(&Path::new("/dev").join(name), attributes)?));
+            }
+        }
+        sources.binds.reverse();
+        Ok(sources)
+    }
+}
+
+/// The new root while it is being built.
+pub struct Root {
+    fd: OwnedFd,
+    sources: Sources,
+}
+
+impl Root {
+    /// Mounts an empty root and goes there.
+    pub fn create(sources: Sources) -> Result<Root> {
+        let staging = STAGING
+            .iter()
+            .find(|path| Path::new(path).is_dir())
+            .ok_or_else(|| on("find a directory to mount the new root on")(io::Error::from_raw_os_error(libc::ENOENT)))?;
+        rustix::mount::mount(
+            c"tmpfs",
+            *staging,
+            c"tmpfs",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            c"mode=0755,size=4m",
+        )
+        .map_err(on("mount the new root"))?;
+        let fd = rustix::fs::openat(CWD, *staging, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(on("open the new root"))?;
+        rustix::process::fchdir(&fd).map_err(on("enter the new root"))?;
+        Ok(Root { fd, sources })
+    }
+
+    pub fn open_scratch(&self, scratch: Scratch) -> Result<()> {
+        self.directory(Path::new(SCRATCH), 0o700)?;
+        let options = format!("mode=0755,size={},nr_inodes={}", scratch.bytes, scratch.inodes);
+        rustix::mount::mount(
+            c"tmpfs",
+            SCRATCH,
+            c"tmpfs",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            Some(std::ffi::CString::new(options).unwrap_or_default().as_c_str()),
+        )
+        .map_err(on("mount the private storage"))
+    }
+
+    pub fn close_scratch(&self) -> Result<()> {
+        rustix::mount::unmount(SCRATCH, UnmountFlags::DETACH).map_err(on("hide the private storage"))?;
+        rustix::fs::unlinkat(&self.fd, SCRATCH, AtFlags::REMOVEDIR).map_err(on("hide the private storage"))?;
+        // The denied marks are mounted where they are needed; their names would only puzzle.
+        let _ = rustix::fs::unlinkat(&self.fd, DENIED_FILE, AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&self.fd, DENIED_DIRECTORY, AtFlags::REMOVEDIR);
+        Ok(())
+    }
+
+    pub fn place(&mut self, entry: &Entry) -> Result<()> {
+        match entry {
+            Entry::Bind { path, kind, .. } => {
+                let source = self.sources.binds.pop().ok_or_else(|| {
+                    on(format!("bind {}", path.display()))(io::Error::from_raw_os_error(libc::EBADF))
+                })?;
+                let target = self.mount_point(path, *kind)?;
+                self.attach(source.as_fd(), target.as_fd(), path)
+            }
+            Entry::Private { path, mode, exec } => self.private(path, *mode, *exec),
+            Entry::Directory { path } => self.directory(path, 0o755).map(drop),
+            Entry::Symlink { path, target } => {
+                let (parent, name) = self.parent(path)?;
+                match rustix::fs::symlinkat(target, &parent, &name) {
+                    Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+                    Err(error) => Err(on(format!("link {}", path.display()))(error)),
+                }
+            }
+            Entry::Text { path, content } => self.text(path, content),
+            Entry::Mask { path, kind } => self.mask(path, *kind),
+            Entry::Proc => self.proc(),
+            Entry::Dev => self.dev(),
+        }
+    }
+
+    /// Root's own skeleton becomes read-only; what is mounted on it keeps its own flags.
+    pub fn seal(&self) -> Result<()> {
+        mount_setattr(
+            self.fd.as_fd(),
+            MountAttributes { set: libc::MOUNT_ATTR_RDONLY, ..MountAttributes::default() },
+        )
+        .map_err(on("make the root read-only"))
+    }
+
+    /// Nothing inside can make a user namespace, and with it any other; /proc becomes read-only.
+    pub fn forbid_namespaces(&self) -> Result<()> {
+        let Ok(proc) = self.open("proc", OFlags::PATH) else { return Ok(()) };
+        for name in ["max_user_namespaces", "max_net_namespaces"] {
+            let path = format!("proc/sys/user/{name}");
+            if let Ok(file) = self.open(&path, OFlags::WRONLY) {
+                rustix::io::write(&file, b"0").map_err(on(format!("write /{path}")))?;
+            }
+        }
+        // Write protection for /proc as a whole: sys, sysrq-trigger, irq, bus, and every pid's files.
+        mount_setattr(
+            proc.as_fd(),
+            MountAttributes { set: libc::MOUNT_ATTR_RDONLY, ..MountAttributes::default() },
+        )
+        .map_err(on("make /proc read-only"))
+    }
+
+    pub fn pivot(self) -> Result<()> {
+        let what = "change root";
+        rustix::process::fchdir(&self.fd).map_err(on(what))?;
+        rustix::process::pivot_root(c".", c".").map_err(on(what))?;
+        rustix::mount::unmount(c".", UnmountFlags::DETACH).map_err(on("detach the old root"))?;
+        rustix::process::chdir(c"/").map_err(on(what))
+    }
+
+    fn open(&self, path: impl AsRef<Path>, flags: OFlags) -> io::Result<OwnedFd> {
+        Ok(rustix::fs::openat2(
+            &self.fd,
+            path.as_ref(),
+            flags | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+        )?)
+    }
+
+    /// The directory at a path of the new root, made if need be.
+    fn directory(&self, path: &Path, mode: u32) -> Result<OwnedFd> {
+        let what = || format!("make {}", path.display());
+        match self.open(path, OFlags::PATH | OFlags::DIRECTORY) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+            other => return other.map_err(on(what())),
+        }
+        let mut sofar = PathBuf::from("/");
+        let mut current = rustix::io::dup(&self.fd).map_err(on(what()))?;
+        for component in path.components() {
+            let Component::Normal(name) = component else { continue };
+            match rustix::fs::mkdirat(&current, name, Mode::from_raw_mode(mode)) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(on(what())(error)),
+            }
+            sofar.push(name);
+            current = self.open(&sofar, OFlags::PATH | OFlags::DIRECTORY).map_err(on(what()))?;
+        }
+        Ok(current)
+    }
+
+    fn parent(&self, path: &Path) -> Result<(OwnedFd, std::ffi::OsString)> {
+        let name = path
+            .file_name()
+            .ok_or_else(|| on(format!("place {}", path.display()))(io::Error::from_raw_os_error(libc::EINVAL)))?;
+        Ok((self.directory(path.parent().unwrap_or(Path::new("/")), 0o755)?, name.to_owned()))
+    }
+
+    fn mount_point(&self, path: &Path, kind: Kind) -> Result<OwnedFd> {
+        match kind {
+            Kind::Directory => self.directory(path, 0o755),
+            Kind::File => {
+                if let Ok(existing) = self.open(path, OFlags::PATH) {
+                    return Ok(existing);
+                }
+                let (parent, name) = self.parent(path)?;
+                rustix::fs::openat(
+                    &parent,
+                    &name,
+                    OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+                    Mode::from_raw_mode(0o600),
+                )
+                .map_err(on(format!("place {}", path.display())))?;
+                self.open(path, OFlags::PATH).map_err(on(format!("place {}", path.display())))
+            }
+        }
+    }
+
+    fn attach(&self, tree: BorrowedFd<'_>, target: BorrowedFd<'_>, path: &Path) -> Result<()> {
+        rustix::mount::move_mount(
+            tree,
+            c"",
+            target,
+            c"",
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+        )
+        .map_err(on(format!("mount {}", path.display())))
+    }
+
+    fn clone_inside(&self, path: &str, attributes: u64) -> Result<OwnedFd> {
+        let what = || format!("bind {path}");
+        let tree = rustix::mount::open_tree(
+            &self.fd,
+            path,
+            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
+        )
+        .map_err(on(what()))?;
+        mount_setattr(tree.as_fd(), MountAttributes { set: attributes, ..MountAttributes::default() })
+            .map_err(on(what()))?;
+        Ok(tree)
+    }
+
+    fn private(&self, path: &Path, mode: u32, exec: Exec) -> Result<()> {
+        let inner = format!("{SCRATCH}/{}", path.to_string_lossy().trim_matches('/').replace('/', "."));
+        rustix::fs::mkdirat(&self.fd, &*inner, Mode::from_raw_mode(mode))
+            .map_err(on(format!("make private {}", path.display())))?;
+        // mkdir is subject to the caller's umask.
+        rustix::fs::chmodat(&self.fd, &*inner, Mode::from_raw_mode(mode), AtFlags::empty())
+            .map_err(on(format!("make private {}", path.display())))?;
+        let mut attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+        if exec == Exec::Refused {
+            attributes |= libc::MOUNT_ATTR_NOEXEC;
+        }
+        let tree = self.clone_inside(&inner, attributes)?;
+        let target = self.directory(path, 0o755)?;
+        self.attach(tree.as_fd(), target.as_fd(), path)
+    }
+
+    fn text(&self, path: &Path, content: &str) -> Result<()> {
+        let what = || format!("write {}", path.display());
+        let (parent, name) = self.parent(path)?;
+        let file = rustix::fs::openat(
+            &parent,
+            &name,
+            OFlags::CREATE | OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+            Mode::from_raw_mode(0o644),
+        )
+        .map_err(on(what()))?;
+        rustix::io::write(&file, content.as_bytes()).map_err(on(what())).map(drop)
+    }
+
+    /// An object without any permission, owned by nobody who could change that, lies on top.
+    fn mask(&self, path: &Path, kind: Kind) -> Result<()> {
+        let name = match kind {
+            Kind::Directory => DENIED_DIRECTORY,
+            Kind::File => DENIED_FILE,
+        };
+        let made = match kind {
+            Kind::Directory => rustix::fs::mkdirat(&self.fd, name, Mode::empty()),
+            Kind::File => rustix::fs::openat(
+                &self.fd,
+                name,
+                OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+            .map(drop),
+        };
+        if let Err(error) = made
+            && error != rustix::io::Errno::EXIST
+        {
+            return Err(on(format!("deny {}", path.display()))(error));
+        }
+        let attributes = libc::MOUNT_ATTR_RDONLY
+            | libc::MOUNT_ATTR_NOSUID
+            | libc::MOUNT_ATTR_NODEV
+            | libc::MOUNT_ATTR_NOEXEC;
+        let tree = self.clone_inside(name, attributes)?;
+        let target = self.open(path, OFlags::PATH).map_err(on(format!("deny {}", path.display())))?;
+        self.attach(tree.as_fd(), target.as_fd(), path)
+    }
+
+    fn proc(&self) -> Result<()> {
+        self.directory(Path::new("/proc"), 0o555)?;
+        rustix::mount::mount(
+            c"proc",
+            c"proc",
+            c"proc",
+            MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC,
+            None,
+        )
+        .map_err(on("mount a fresh /proc"))?;
+        for name in MASKED_PROC {
+            let path = Path::new("/proc").join(name);
+            if self.open(&path, OFlags::PATH).is_ok() {
+                self.mask(&path, Kind::File)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn dev(&mut self) -> Result<()> {
+        let dev = self.directory(Path::new("/dev"), 0o755)?;
+        for (name, source) in std::mem::take(&mut self.sources.devices) {
+            let path = Path::new("/dev").join(name);
+            let target = self.mount_point(&path, Kind::File)?;
+            self.attach(source.as_fd(), target.as_fd(), &path)?;
+        }
+        self.directory(Path::new("/dev/pts"), 0o755)?;
+        rustix::mount::mount(
+            c"devpts",
+            c"dev/pts",
+            c"devpts",
+            MountFlags::NOSUID | MountFlags::NOEXEC,
+            c"newinstance,ptmxmode=0666,mode=0620",
+        )
+        .map_err(on("mount /dev/pts"))?;
+        for (name, target) in [
+            ("ptmx", "pts/ptmx"),
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+        ] {
+            rustix::fs::symlinkat(target, &dev, name).map_err(on(format!("link /dev/{name}")))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! What to build, as plain data. Everything is decided and resolved before a `Spec` exists; nothing in it
+//! is a policy word.
+
+use std::path::PathBuf;
+
+use crate::linux::bpf::Filter;
+
+/// A whole sandbox with one command in it.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    pub walls: Walls,
+    pub namespaces: Namespaces,
+    pub identity: Identity,
+    pub hostname: String,
+    /// The view, in the order in which it is put together: a later entry lies on top of an earlier one.
+    pub view: Vec<Entry>,
+    /// Private writable storage behind every [`Entry::Private`].
+    pub scratch: Scratch,
+    pub command: Command,
+    pub filter: Option<Filter>,
+    /// Absolute paths, as seen inside, that do not exist and must not come into being. The filter must send
+    /// every call that can create a name to the supervisor when there is one.
+    pub guarded: Vec<PathBuf>,
+    /// Unix sockets of the host that may be connected to.
+    pub sockets: Vec<PathBuf>,
+    pub landlock: Landlock,
+    pub limits: Limits,
+    pub terminal: Terminal,
+}
+
+/// Level 0 has none: the command runs as the caller would run it, only supervised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walls {
+    Built,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Namespaces {
+    /// Everything: user, mount, pid, net, ipc, uts, cgroup.
+    All,
+    /// All but the network (level 1).
+    AllButNetwork,
+    /// None could be had: Landlock and seccomp stand alone.
+    None,
+}
+
+/// Which host identity the command runs under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// An ordinary caller: the same ids inside and outside.
+    Same { uid: u32, gid: u32 },
+    /// The caller is root: inside it looks like root, outside it is an unprivileged id, and idmapped mounts
+    /// make written files belong to the caller.
+    Mapped { inside: u32, host: u32 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exec {
+    Allowed,
+    Refused,
+}
+
+/// How file owners of a bound path are shown when the caller is root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// As they are: foreign to the sandbox.
+    Foreign,
+    /// What belongs to the owner of the path belongs to the sandbox's identity.
+    Caller,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Directory,
+    File,
+}
+
+/// One thing in the new root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    Bind { path: PathBuf, kind: Kind, access: Access, exec: Exec, owner: Owner },
+    /// A private writable directory, empty at the start, gone at the end.
+    Private { path: PathBuf, mode: u32, exec: Exec },
+    /// An empty directory of the root itself.
+    Directory { path: PathBuf },
+    Symlink { path: PathBuf, target: PathBuf },
+    /// A small read-only file made for the sandbox.
+    Text { path: PathBuf, content: String },
+    /// Nothing can be read, written or listed here.
+    Mask { path: PathBuf, kind: Kind },
+    Proc,
+    Dev,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scratch {
+    pub bytes: u64,
+    pub inodes: u64,
+}
+
+/// The command, resolved as far as it can be outside.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// Program and arguments. A program without a slash is looked up in the PATH of `environment`.
+    pub argv: Vec<Vec<u8>>,
+    pub environment: Vec<(Vec<u8>, Vec<u8>)>,
+    pub directory: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Terminal {
+    /// Standard streams are passed on as they are.
+    Inherit,
+    /// The command gets a pseudo-terminal of its own.
+    Own { rows: u16, columns: u16 },
+}
+
+/// The second wall.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landlock {
+    pub rules: Vec<LandlockRule>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LandlockRule {
+    pub path: PathBuf,
+    pub access: LandlockAccess,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LandlockAccess {
+    /// Directories can be listed, nothing else.
+    List,
+    Read,
+    ReadExecute,
+    Write,
+    WriteExecute,
+    Execute,
+    Device,
+}
+
+/// rlimits; `None` leaves the caller's limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    pub processes: Option<u64>,
+    pub open_files: Option<u64>,
+    pub file_size: Option<u64>,
+    pub data: Option<u64>,
+    pub cpu_seconds: Option<u64>,
+}
