@@ -9,6 +9,8 @@ use crate::{line, redact};
 const MAX_TEXT: usize = 4096;
 /// The longest key or sandbox identifier kept whole, in bytes.
 const MAX_NAME: usize = 256;
+/// How much of a string is searched for secrets; what comes after is dropped unseen.
+const MAX_SCANNED: usize = 64 * 1024;
 /// Room for details in a line; the rest of a line needs less than what remains.
 const MAX_DETAILS: usize = line::MAX_LINE - 4096;
 /// Deeper values are left out: readers of JSON give up on them.
@@ -23,9 +25,20 @@ pub struct Clean {
     pub details_json: Vec<u8>,
 }
 
+/// Text without secrets, of a bounded length.
+fn short(text: &str, limit: usize, redact: impl FnOnce(&str) -> String) -> String {
+    let start = redact::first(text, MAX_SCANNED);
+    if start.len() == text.len() {
+        return cut(redact(text), limit, 0);
+    }
+    // The last word may be half a secret, no longer known by its shape.
+    let whole = start.rfind(char::is_whitespace).and_then(|at| start.get(..at)).unwrap_or_default();
+    cut(redact(whole), limit, text.len() - whole.len())
+}
+
 /// Prepares an event. Everything on its way to a log passes here.
 pub fn clean(event: &NewEvent) -> Result<Clean, serde_json::Error> {
-    let sandbox_id = cut(event.sandbox_id.clone(), MAX_NAME);
+    let sandbox_id = cut(event.sandbox_id.clone(), MAX_NAME, 0);
     let mut details = object(&event.details, false, MAX_DEPTH);
     let mut details_json = line::encode(&details)?;
     if details_json.len() > MAX_DETAILS {
@@ -66,7 +79,7 @@ fn object(map: &Map<String, Value>, secret: bool, depth: usize) -> Map<String, V
     let mut cleaned = Map::new();
     for (key, value) in map {
         let value = any(value, secret || redact::is_secret_name(key), depth);
-        let mut name = cut(redact::text(key), MAX_NAME);
+        let mut name = short(key, MAX_NAME, redact::text);
         while cleaned.contains_key(&name) {
             name.push('+');
         }
@@ -82,11 +95,11 @@ fn any(value: &Value, secret: bool, depth: usize) -> Value {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         Value::String(_) if secret => Value::from(redact::MARK),
-        Value::String(text) => Value::from(cut(redact::text(text), MAX_TEXT)),
+        Value::String(text) => Value::from(short(text, MAX_TEXT, redact::text)),
         Value::Array(items) => {
             let mut words = redact::Words::default();
             let item = |item: &Value| match item {
-                Value::String(text) if !secret => Value::from(cut(words.next(text), MAX_TEXT)),
+                Value::String(text) if !secret => Value::from(short(text, MAX_TEXT, |text| words.next(text))),
                 other => any(other, secret, depth),
             };
             Value::Array(items.iter().map(item).collect())
@@ -95,14 +108,12 @@ fn any(value: &Value, secret: bool, depth: usize) -> Value {
     }
 }
 
-/// Cuts text at a character boundary so that with its marker it has at most `limit` bytes.
-fn cut(mut text: String, limit: usize) -> String {
-    if text.len() > limit {
-        let mut at = limit.saturating_sub(40);
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        let marker = format!("…[{} more bytes]", text.len() - at);
+/// Cuts text at a character boundary so that with its marker it has at most `limit` bytes; `dropped` bytes
+/// were left out before.
+fn cut(mut text: String, limit: usize, dropped: usize) -> String {
+    if text.len() > limit || dropped > 0 {
+        let at = redact::first(&text, limit.saturating_sub(40)).len();
+        let marker = format!("…[{} more bytes]", text.len() - at + dropped);
         text.truncate(at);
         text.push_str(&marker);
     }

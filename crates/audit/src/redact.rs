@@ -13,6 +13,10 @@ const FLAGS: [&str; 8] = ["password", "passwd", "token", "api-key", "apikey", "s
 const NAMES: [&str; 9] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "CREDENTIAL"];
 
+/// How far ahead the end of a quotation, a user or a token's first part is looked for, in bytes: without a
+/// bound, hostile text would be scanned again and again.
+const WINDOW: usize = 4096;
+
 const SCHEMES: [&str; 6] = ["bearer", "basic", "token", "digest", "negotiate", "apikey"];
 
 /// A token that gives itself away: what it starts with, how much follows at least, and of which characters.
@@ -225,19 +229,27 @@ fn value_gone<'a>(out: &mut String, rest: &'a str, before: Option<char>) -> &'a 
     tail
 }
 
-/// Where a quotation ends; a quote after a backslash does not end it.
+/// Where a quotation ends, at the latest where the window does; a quote after a backslash does not end it.
 fn closing(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, c)| {
-        let ends = c == quote && !escaped;
+        let ends = (c == quote && !escaped) || at >= WINDOW;
         escaped = c == '\\' && !escaped;
         ends.then_some(at)
     })
 }
 
+/// At most the first `limit` bytes of a text, in whole characters.
+pub(crate) fn first(text: &str, limit: usize) -> &str {
+    (limit.saturating_sub(3)..=limit).rev().find_map(|end| text.get(..end)).unwrap_or(text)
+}
+
 /// After `scheme://`: what to write instead of the user and password, and what remains after them.
 fn after_userinfo<'a>(scheme: &str, tail: &'a str) -> Option<(&'static str, &'a str)> {
-    let word = tail.split(|c: char| c.is_whitespace() || is_quote(c) || c == '<').next().unwrap_or_default();
+    let word = first(tail, WINDOW)
+        .split(|c: char| c.is_whitespace() || is_quote(c) || c == '<')
+        .next()
+        .unwrap_or_default();
     let authority = word.split(['/', '?', '#']).next().unwrap_or_default();
     let at = match authority.rfind('@') {
         Some(at) => {
@@ -314,12 +326,12 @@ fn web_token(text: &str) -> usize {
         text.get(from..).unwrap_or_default().bytes().take_while(|byte| word_byte(*byte)).count()
     };
     let dot = |at: usize| text.get(at..).is_some_and(|tail| tail.starts_with('.'));
-    let first = part(0);
-    let second = if dot(first) { part(first + 1) } else { 0 };
-    if first < 10 || second < 10 {
+    let header = first(text, WINDOW).bytes().take_while(|byte| word_byte(*byte)).count();
+    let second = if dot(header) { part(header + 1) } else { 0 };
+    if header < 10 || second < 10 {
         return 0;
     }
-    let end = first + 1 + second;
+    let end = header + 1 + second;
     if dot(end) { end + 1 + part(end + 1) } else { end }
 }
 

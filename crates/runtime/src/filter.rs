@@ -20,6 +20,9 @@ pub struct Circumstances {
     pub own_network: bool,
     /// Names are guarded: every call that can create a name is watched.
     pub guards: bool,
+    /// Denied paths lie inside the view: opening to read and removing are watched too, so that it can be
+    /// told when something tries them.
+    pub masks: bool,
 }
 
 const CLONE_NAMESPACE_FLAGS: [u32; 7] = [
@@ -50,6 +53,8 @@ const CREATING: [&str; 11] = [
     "mkdir", "mkdirat", "mknod", "mknodat", "symlink", "symlinkat", "link", "linkat", "rename", "renameat",
     "renameat2",
 ];
+/// Calls that take a name or its content away.
+const REMOVING: [&str; 4] = ["unlink", "unlinkat", "rmdir", "truncate"];
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
@@ -164,8 +169,13 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
         }
         conditions.push((name, cases));
     }
-    conditions.push(("open", opening(1, 2)));
-    conditions.push(("openat", opening(2, 3)));
+    conditions.push(("open", opening(1, 2, circumstances)));
+    conditions.push(("openat", opening(2, 3, circumstances)));
+    if circumstances.masks {
+        for name in REMOVING {
+            conditions.push((name, vec![otherwise(Action::Notify)]));
+        }
+    }
     // Not READ_IMPLIES_EXEC and its kin.
     let personalities = [0, 8, 0x2_0000, 0x2_0008, 0x4_0000, u32::MAX];
     let mut personality: Vec<Case> =
@@ -188,7 +198,10 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
 
 /// Opening for writing is watched: what a read-only or hidden place refuses can then be told. The kernel,
 /// not the supervisor, refuses it.
-fn opening(flags: u8, mode: u8) -> Vec<Case> {
+fn opening(flags: u8, mode: u8, circumstances: Circumstances) -> Vec<Case> {
+    if circumstances.masks {
+        return vec![otherwise(Action::Notify)];
+    }
     let mut cases = Vec::new();
     for creating in [O_CREAT, O_TMPFILE] {
         for privileged in PRIVILEGED_MODES {
@@ -223,7 +236,7 @@ fn sockets(circumstances: Circumstances) -> Vec<Case> {
 mod tests {
     use super::*;
 
-    const PLAIN: Circumstances = Circumstances { own_network: true, guards: false };
+    const PLAIN: Circumstances = Circumstances { own_network: true, guards: false, masks: false };
 
     fn rule(filter: &Filter, name: &str) -> Rule {
         filter.rules.iter().find(|rule| Some(rule.number) == number(name)).unwrap().clone()

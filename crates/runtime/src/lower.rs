@@ -5,7 +5,10 @@ use std::{
     collections::BTreeMap,
     fs,
     io,
-    os::unix::{ffi::OsStrExt, fs::FileTypeExt},
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, fs::FileTypeExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -107,7 +110,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
     if policy.isolation_level == Level::None {
         return Ok(without_walls(request));
     }
-    let home = request.home.as_ref().map(|home| home.canonicalize().unwrap_or_else(|_| home.clone()));
+    let home = request.home.as_ref().map(|home| canonical(home).unwrap_or_else(|_| home.clone()));
     let mut view = View {
         request,
         home,
@@ -159,10 +162,11 @@ impl View<'_> {
                 Err(error) => return Err(error),
             }
         }
+        let mut parents = BTreeMap::new();
         for path in denied.into_iter().chain(own) {
-            let resolved = canonical_as_far_as_it_exists(&path);
+            let resolved = canonical_as_far_as_it_exists(&path, &mut parents);
             if fs::symlink_metadata(&resolved).is_ok_and(|metadata| metadata.is_symlink())
-                && let Ok(target) = resolved.canonicalize()
+                && let Ok(target) = canonical(&resolved)
             {
                 self.denied.push(target);
             }
@@ -176,13 +180,13 @@ impl View<'_> {
     fn listed(&mut self, paths: &[PathBuf], access: Access) -> Result<(), LowerError> {
         for path in paths {
             let expanded = self.expand(path)?;
-            let optional = SYSTEM.iter().any(|system| expanded.starts_with(system)) || path.starts_with("~");
-            let canonical = match expanded.canonicalize() {
+            let optional = SYSTEM.iter().any(|system| is_at_or_below(&expanded, Path::new(system))) || path.starts_with("~");
+            let canonical = match canonical(&expanded) {
                 Ok(canonical) => canonical,
                 Err(_) if optional => continue,
                 Err(source) => return Err(LowerError::Missing { path: expanded, source }),
             };
-            if KERNEL.iter().any(|kernel| canonical.starts_with(kernel)) {
+            if KERNEL.iter().any(|kernel| is_at_or_below(&canonical, Path::new(kernel))) {
                 return Err(LowerError::Kernel { path: expanded });
             }
             if canonical == Path::new("/") {
@@ -221,7 +225,7 @@ impl View<'_> {
             self.sockets.push(path.clone());
         }
         let kind = if metadata.is_dir() { Kind::Directory } else { Kind::File };
-        let system = SYSTEM.iter().any(|system| path.starts_with(system));
+        let system = SYSTEM.iter().any(|system| is_at_or_below(&path, Path::new(system)));
         let owner =
             if system && access == Access::ReadOnly { Owner::Foreign } else { Owner::Caller };
         self.nodes
@@ -253,10 +257,10 @@ impl View<'_> {
             }
         }
         for path in found {
-            let Ok(canonical) = path.canonicalize() else { continue };
+            let Ok(canonical) = canonical(&path) else { continue };
             // A variable must not open the whole home, or something wider.
             let too_wide = canonical.components().count() < 3
-                || self.home.as_ref().is_some_and(|home| home.starts_with(&canonical));
+                || self.home.as_ref().is_some_and(|home| is_at_or_below(home, &canonical));
             if canonical.is_dir() && !too_wide && !self.visible(&canonical) {
                 self.link_to(&path, &canonical);
                 self.bind(canonical, Access::ReadOnly);
@@ -269,7 +273,7 @@ impl View<'_> {
         for name in MERGED {
             let path = Path::new(name);
             if let Ok(target) = fs::read_link(path)
-                && path.canonicalize().is_ok_and(|canonical| self.visible(&canonical))
+                && canonical(&path).is_ok_and(|canonical| self.visible(&canonical))
             {
                 self.nodes.entry(path.to_owned()).or_insert(Node::Symlink(target));
             }
@@ -278,7 +282,7 @@ impl View<'_> {
 
     fn root_path(&mut self) {
         let Some(root) = self.request.policy.root_path() else { return };
-        match root.canonicalize() {
+        match canonical(root) {
             Ok(canonical) => {
                 if !self.visible(&canonical) && canonical != Path::new("/") {
                     self.link_to(root, &canonical);
@@ -298,7 +302,7 @@ impl View<'_> {
         if let Some(home) = &self.home
             && home != Path::new("/")
             && !self.visible(home)
-            && !KERNEL.iter().any(|kernel| home.starts_with(kernel))
+            && !KERNEL.iter().any(|kernel| is_at_or_below(home, Path::new(kernel)))
         {
             self.nodes.insert(home.clone(), Node::Private { mode: 0o700 });
         }
@@ -311,12 +315,12 @@ impl View<'_> {
 
     /// Is the path inside something bound?
     fn visible(&self, path: &Path) -> bool {
-        self.nodes.iter().any(|(at, node)| matches!(node, Node::Bind { .. }) && path.starts_with(at))
+        self.nodes.iter().any(|(at, node)| matches!(node, Node::Bind { .. }) && is_at_or_below(path, at))
     }
 
     fn remove_denied(&mut self) {
         let denied = &self.denied;
-        self.nodes.retain(|path, _| !denied.iter().any(|denied| path.starts_with(denied)));
+        self.nodes.retain(|path, _| !denied.iter().any(|denied| is_at_or_below(path, denied)));
     }
 
     /// Only the listed programs execute: everything else lies on mounts without execution, libraries
@@ -342,7 +346,7 @@ impl View<'_> {
                 continue;
             }
             let kind = if path.is_dir() { Kind::Directory } else { Kind::File };
-            let system = SYSTEM.iter().any(|system| path.starts_with(system));
+            let system = SYSTEM.iter().any(|system| is_at_or_below(&path, Path::new(system)));
             let owner = if system { Owner::Foreign } else { Owner::Caller };
             self.nodes
                 .insert(path, Node::Bind { kind, access: Access::ReadOnly, exec: Exec::Allowed, owner });
@@ -356,7 +360,7 @@ impl View<'_> {
         let mut masks: Vec<(PathBuf, Kind)> = Vec::new();
         let mut guarded = Vec::new();
         for path in self.denied.iter().filter(|path| self.visible(path)) {
-            if masks.iter().any(|(above, kind)| *kind == Kind::Directory && path.starts_with(above)) {
+            if masks.iter().any(|(above, kind)| *kind == Kind::Directory && is_at_or_below(path, above)) {
                 continue;
             }
             if self.writable_at(path) {
@@ -376,7 +380,7 @@ impl View<'_> {
         let innermost = self
             .nodes
             .iter()
-            .filter(|(at, node)| matches!(node, Node::Bind { .. }) && path.starts_with(at))
+            .filter(|(at, node)| matches!(node, Node::Bind { .. }) && is_at_or_below(path, at))
             .max_by_key(|(at, _)| at.components().count());
         matches!(innermost, Some((_, Node::Bind { access: Access::ReadWrite, .. })))
     }
@@ -429,13 +433,14 @@ impl View<'_> {
         if restricted {
             let programs = policy.process.allowed_executables.iter().cloned().chain(loaders());
             for program in programs {
-                if let Ok(canonical) = program.canonicalize() {
+                if let Ok(canonical) = canonical(&program) {
                     rule(&canonical, LandlockAccess::Execute);
                 }
             }
         }
         let own_network = policy.isolation_level == Level::Full;
-        let circumstances = filter::Circumstances { own_network: true, guards: !guarded.is_empty() };
+        let circumstances =
+            filter::Circumstances { own_network: true, guards: !guarded.is_empty(), masks: !masks.is_empty() };
         entries.extend(masks);
         let spec = Spec {
             walls: Walls::Built,
@@ -468,7 +473,7 @@ impl View<'_> {
     fn command(&self) -> Command {
         let request = self.request;
         let inside = |path: &Path| {
-            let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            let canonical = canonical(&path).unwrap_or_else(|_| path.to_owned());
             self.visible(&canonical).then_some(canonical)
         };
         let root = request.policy.root_path();
@@ -478,7 +483,7 @@ impl View<'_> {
         };
         // The working directory is visible under its own name, unless it was reached through a link that is
         // not: then under its canonical one.
-        let reachable = self.nodes.keys().any(|at| directory.starts_with(at));
+        let reachable = self.nodes.keys().any(|at| is_at_or_below(&directory, at));
         let directory = if reachable { directory } else { inside(&directory).unwrap_or_else(|| "/".into()) };
         Command {
             argv: request.command.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
@@ -555,13 +560,16 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     // grants the name. So directories with a denied name in them are not granted at all.
     let denied = &lowered.denied;
     spec.landlock.rules.retain(|rule| {
-        rule.access == LandlockAccess::List || !denied.iter().any(|denied| denied.starts_with(&rule.path))
+        rule.access == LandlockAccess::List || !denied.iter().any(|denied| is_at_or_below(denied, &rule.path))
     });
     // Counted per user on the whole host, not per sandbox.
     spec.limits.processes = None;
     let allow_host_network = policy.isolation_level == Level::Process;
-    let circumstances =
-        filter::Circumstances { own_network: allow_host_network, guards: !spec.guarded.is_empty() };
+    let circumstances = filter::Circumstances {
+        own_network: allow_host_network,
+        guards: !spec.guarded.is_empty(),
+        masks: spec.view.iter().any(|entry| matches!(entry, Entry::Mask { .. })),
+    };
     spec.filter = Some(filter::build(policy, circumstances));
     weaker
 }
@@ -646,11 +654,31 @@ fn identity() -> Result<Identity, LowerError> {
         .ok_or_else(|| LowerError::NoHostIdentity(format!("this user namespace maps only {}", map.trim())))
 }
 
-/// Resolves links in the part of a path that exists; the rest stays as it is.
-fn canonical_as_far_as_it_exists(path: &Path) -> PathBuf {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
-    match parent.canonicalize() {
-        Ok(parent) => parent.join(name),
-        Err(_) => canonical_as_far_as_it_exists(parent).join(name),
+/// Is `path` the same as `above`, or below it? Both are absolute and normal, so bytes tell; this runs some
+/// thousand times per launch, and walking components would take most of a millisecond.
+fn is_at_or_below(path: &Path, above: &Path) -> bool {
+    let (path, above) = (path.as_os_str().as_bytes(), above.as_os_str().as_bytes());
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || above == b"/")
+}
+
+/// The path without links, in three system calls where the C library takes one per component.
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+    let handle = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    match fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())) {
+        Ok(canonical) if canonical.is_absolute() => Ok(canonical),
+        _ => path.canonicalize(),
     }
+}
+
+/// Resolves links in the part of a path that exists; the rest stays as it is. Many denied paths share their
+/// parents, so those are remembered.
+fn canonical_as_far_as_it_exists(path: &Path, parents: &mut BTreeMap<PathBuf, PathBuf>) -> PathBuf {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    if let Some(known) = parents.get(parent) {
+        return known.join(name);
+    }
+    let resolved = canonical(parent).unwrap_or_else(|_| canonical_as_far_as_it_exists(parent, parents));
+    parents.insert(parent.to_owned(), resolved.clone());
+    resolved.join(name)
 }

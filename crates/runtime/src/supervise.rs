@@ -69,6 +69,8 @@ struct Loop<'a> {
     signals: BorrowedFd<'a>,
     relay: Option<Relay>,
     launch_open: bool,
+    control_open: bool,
+    listener_open: bool,
     deadline: Option<Instant>,
     limit: Option<Duration>,
     outcome: Supervised,
@@ -88,6 +90,8 @@ pub fn supervise(
         signals,
         relay,
         launch_open: true,
+        control_open: true,
+        listener_open: sandbox.listener().is_some(),
         deadline: limit.map(|limit| Instant::now() + limit),
         limit,
         outcome: Supervised::default(),
@@ -113,10 +117,12 @@ impl Loop<'_> {
                 self.outcome.not_executed = self.sandbox.execution_failed().map_err(SuperviseError::Poll)?;
                 self.launch_open = false;
             }
-            if ready.control {
-                self.hear_init(watch, record)?;
+            if ready.control && matches!(self.hear_init(watch, record)?, Heard::Gone) {
+                self.control_open = false;
             }
-            if ready.listener {
+            if ready.no_callers {
+                self.listener_open = false;
+            } else if ready.listener {
                 self.judge(watch, record)?;
             }
             self.relay_bytes(&ready);
@@ -142,16 +148,20 @@ impl Loop<'_> {
         let master_flags = when(relay.is_some_and(|relay| relay.output_open), PollFlags::IN)
             | when(relay.is_some_and(Relay::wants_to_write), PollFlags::OUT);
         // What is not waited for stands in as the process's descriptor with no flags.
-        let listener = self.sandbox.listener().map_or(process, AsFd::as_fd);
+        // (A hang-up is always reported, so a line that is finished with must not be in the set at all.)
+        let listener = self.sandbox.listener().filter(|_| self.listener_open).map_or(process, AsFd::as_fd);
+        let launch = if self.launch_open { self.sandbox.launch_line() } else { process };
+        let control = if self.control_open { self.sandbox.control() } else { process };
+        let terminal = terminal.filter(|_| master_flags != never);
         let mut fds = [
             PollFd::from_borrowed_fd(process, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.sandbox.control(), PollFlags::IN),
+            PollFd::from_borrowed_fd(control, when(self.control_open, PollFlags::IN)),
             PollFd::from_borrowed_fd(self.signals, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.sandbox.launch_line(), when(self.launch_open, PollFlags::IN)),
-            PollFd::from_borrowed_fd(listener, when(self.sandbox.listener().is_some(), PollFlags::IN)),
+            PollFd::from_borrowed_fd(launch, when(self.launch_open, PollFlags::IN)),
+            PollFd::from_borrowed_fd(listener, when(self.listener_open, PollFlags::IN)),
             PollFd::from_borrowed_fd(terminal.unwrap_or(process), when(terminal.is_some(), master_flags)),
             PollFd::from_borrowed_fd(
-                rustix::stdio::stdin(),
+                if relay.is_some_and(|relay| relay.input_open) { rustix::stdio::stdin() } else { process },
                 when(relay.is_some_and(|relay| relay.input_open && !relay.wants_to_write()), PollFlags::IN),
             ),
         ];
@@ -159,7 +169,6 @@ impl Loop<'_> {
             let left = deadline.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
         });
-        // A closed peer is reported whatever was asked for; what is finished must not be asked again.
         match poll(&mut fds[..], timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -168,14 +177,15 @@ impl Loop<'_> {
         let some = |flags: PollFlags| !flags.is_empty();
         Ok(Ready {
             process: some(process),
-            control: control.contains(PollFlags::IN),
+            control: self.control_open && some(control),
             signals: some(signals),
             launch: self.launch_open && some(launch),
-            // Hung up alone means that nobody is left who could call.
-            listener: listener.contains(PollFlags::IN),
+            listener: self.listener_open && some(listener),
+            // Hung up alone: nobody is left who could call.
+            no_callers: self.listener_open && some(listener) && !listener.contains(PollFlags::IN),
             master_in: terminal.is_some() && some(master & (PollFlags::IN | PollFlags::HUP | PollFlags::ERR)),
             master_out: master.contains(PollFlags::OUT),
-            input: relay.is_some() && some(input),
+            input: relay.is_some_and(|relay| relay.input_open) && some(input),
         })
     }
 
@@ -275,6 +285,7 @@ struct Ready {
     signals: bool,
     launch: bool,
     listener: bool,
+    no_callers: bool,
     master_in: bool,
     master_out: bool,
     input: bool,

@@ -47,6 +47,9 @@ const AF_NETLINK: u64 = 16;
 const CRITICAL_FILES: [&str; 4] =
     ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/kernel/modprobe", "/proc/sys/vm/panic_on_oom"];
 
+const DENIED_WINS: &str =
+    "the path is denied, and denied wins: take it out of deniedPaths (or drop --deny) to allow it";
+
 /// What the supervisor does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum After {
@@ -60,6 +63,8 @@ struct Pending {
     notification: Notification,
     process: String,
     operation: Operation,
+    /// The path that was asked for, by name only: for telling.
+    path: Option<PathBuf>,
     close_on_exec: bool,
 }
 
@@ -146,7 +151,9 @@ impl<'a> Watch<'a> {
             }
             (0, None) => listener.done(reply.id, 0),
             (errno, _) => {
-                let after = match &reply.refused {
+                // Refused by rule, or by the mask that lies on a denied path.
+                let masked = pending.path.as_ref().filter(|path| self.is_denied(path));
+                let after = match reply.refused.as_ref().or(masked) {
                     Some(path) => {
                         let violation = self.refused_by_init(&pending, path);
                         self.account(EventKind::PolicyViolation, violation, record)?
@@ -227,6 +234,8 @@ impl<'a> Watch<'a> {
             "mknod" if privileged(b) => Ok(self.privileged_mode(call, task, &name)),
             "mknodat" if privileged(c) => Ok(self.privileged_mode(call, task, &name)),
             "socket" | "socketpair" => Ok(self.socket(call, task, &name)),
+            "unlink" | "rmdir" | "truncate" => self.removing(call, task, AT_FDCWD, a),
+            "unlinkat" => self.removing(call, task, a as i32, b),
             "mkdir" | "mkdirat" | "mknod" | "mknodat" | "symlink" | "symlinkat" | "link" | "linkat" | "rename"
             | "renameat" | "renameat2" => self.creating(sandbox, call, task, &name),
             _ => Ok(self.blocked_call(call, task, &name, EPERM, severity_of_syscall(&name))),
@@ -257,6 +266,13 @@ impl<'a> Watch<'a> {
             other: Vec::new(),
         };
         let second = fill(&mut request, task)?;
+        let named = match operation {
+            Operation::Connect | Operation::Bind => None,
+            Operation::Link | Operation::Rename => {
+                self.absolute(task, second.unwrap_or(AT_FDCWD), &request.other)
+            }
+            _ => self.absolute(task, base, &request.path),
+        };
         // An absolute path needs no base, and then any number is right.
         let base = match task.directory(base) {
             Err(_) if request.path.starts_with(b"/") => task.directory(AT_FDCWD)?,
@@ -284,6 +300,7 @@ impl<'a> Watch<'a> {
                 notification: *call,
                 process: task.name(),
                 operation,
+                path: named,
                 close_on_exec: u64::from(request.flags) & O_CLOEXEC != 0,
             },
         );
@@ -313,17 +330,48 @@ impl<'a> Watch<'a> {
                 Ok(None)
             });
         }
+        let text = task.string(path)?;
+        let Some(full) = self.absolute(task, directory, &text) else { return Ok(Verdict::Proceed) };
         if flags & O_ACCMODE == 0 && flags & O_CREAT == 0 {
+            return Ok(self.note_denied(call, task, &full, "read"));
+        }
+        if self.is_writable(&full) {
             return Ok(Verdict::Proceed);
         }
+        Ok(Verdict::Note { violation: Box::new(self.write_denied(call, task, &full)) })
+    }
+
+    fn removing(&self, call: &Notification, task: &Task, directory: i32, path: u64) -> io::Result<Verdict> {
         let text = task.string(path)?;
-        let full = self.absolute(task, directory, &text);
-        Ok(match full {
-            Some(full) if !self.is_writable(&full) => {
-                Verdict::Note { violation: Box::new(self.write_denied(call, task, &full)) }
-            }
-            _ => Verdict::Proceed,
+        Ok(match self.absolute(task, directory, &text) {
+            Some(full) => self.note_denied(call, task, &full, "removal or truncation"),
+            None => Verdict::Proceed,
         })
+    }
+
+    /// The kernel refuses what is masked; here it is only told.
+    fn note_denied(&self, call: &Notification, task: &Task, path: &Path, what: &str) -> Verdict {
+        if !self.is_denied(path) {
+            return Verdict::Proceed;
+        }
+        let description = format!("{what} of {}", printable(&path.to_string_lossy()));
+        let violation = Violation {
+            path: Some(path.to_string_lossy().into_owned()),
+            ..self.violation(
+                call,
+                task,
+                Indicator::Filesystem,
+                Severity::High,
+                description,
+                "view",
+                DENIED_WINS.to_owned(),
+            )
+        };
+        Verdict::Note { violation: Box::new(violation) }
+    }
+
+    fn is_denied(&self, path: &Path) -> bool {
+        self.lowered.denied.iter().any(|denied| path.starts_with(denied))
     }
 
     fn creating(
@@ -400,7 +448,7 @@ impl<'a> Watch<'a> {
 
     fn write_denied(&self, call: &Notification, task: &Task, path: &Path) -> Violation {
         let shown = printable(&path.to_string_lossy());
-        let denied = self.lowered.denied.iter().any(|denied| path.starts_with(denied));
+        let denied = self.is_denied(path);
         let critical = CRITICAL_FILES.iter().any(|file| path == Path::new(file)) || path.ends_with("release_agent");
         let severity = if critical {
             Severity::Critical
@@ -415,7 +463,7 @@ impl<'a> Watch<'a> {
         let remedy = if critical {
             "nothing allows this".to_owned()
         } else if denied {
-            "the path is denied, and denied wins: take it out of deniedPaths (or drop --deny) to allow it".to_owned()
+            DENIED_WINS.to_owned()
         } else {
             let directory = path.parent().unwrap_or(path);
             format!("to allow: --rw {} (policy: filesystem.readWritePaths)", printable(&directory.to_string_lossy()))
@@ -436,7 +484,7 @@ impl<'a> Watch<'a> {
             ),
             _ => (
                 format!("creation of {shown}"),
-                "the path is denied, and denied wins: take it out of deniedPaths (or drop --deny) to allow it".to_owned(),
+                DENIED_WINS.to_owned(),
                 Indicator::Filesystem,
             ),
         };

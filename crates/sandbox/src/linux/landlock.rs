@@ -34,6 +34,21 @@ pub fn restrict(rules: &[LandlockRule]) -> Result<Outcome, RulesetError> {
         }
         ruleset = ruleset.add_rule(PathBeneath::new(path, rights))?;
     }
+    // The caller's redirections (`2> log`) stay usable by name (`/dev/stderr`), and no further than they
+    // were opened.
+    for stream in [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()] {
+        let regular = rustix::fs::fstat(stream)
+            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file());
+        let Ok(flags) = rustix::fs::fcntl_getfl(stream) else { continue };
+        if regular {
+            let rights = match flags & rustix::fs::OFlags::ACCMODE {
+                rustix::fs::OFlags::RDONLY => AccessFs::ReadFile.into(),
+                rustix::fs::OFlags::WRONLY => AccessFs::WriteFile | AccessFs::Truncate,
+                _ => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
+            };
+            ruleset = ruleset.add_rule(PathBeneath::new(stream, rights))?;
+        }
+    }
     let status = ruleset.restrict_self()?;
     Ok(match (status.ruleset, status.landlock) {
         (RulesetStatus::NotEnforced, _) => Outcome::NotAvailable,
