@@ -75,11 +75,11 @@ fn try_out() -> (Enforcement, Option<LaunchError>) {
         own_directories: Vec::new(),
     };
     let Ok(lowered) = lower::lower(&request) else { return (Enforcement::default(), None) };
-    match launch(&lowered.spec) {
+    match launch(&lowered.spec, || Ok::<_, LaunchError>(())) {
         Ok(sandbox) => (sandbox.enforcement(), None),
         Err(failure) => {
             let weaker = lower::without_namespaces(&lowered, &request.policy);
-            let enforcement = launch(&weaker.spec).map(|sandbox| sandbox.enforcement()).unwrap_or_default();
+            let enforcement = launch(&weaker.spec, || Ok::<_, LaunchError>(())).map(|sandbox| sandbox.enforcement()).unwrap_or_default();
             (enforcement, Some(failure))
         }
     }

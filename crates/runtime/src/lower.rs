@@ -128,6 +128,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
     view.private_directories();
     view.kernel_made();
     view.remove_denied();
+    view.remove_covered();
     if !policy.process.allowed_executables.is_empty() {
         view.restrict_programs(&policy.process.allowed_executables)?;
     }
@@ -321,6 +322,22 @@ impl View<'_> {
     fn remove_denied(&mut self) {
         let denied = &self.denied;
         self.nodes.retain(|path, _| !denied.iter().any(|denied| is_at_or_below(path, denied)));
+    }
+
+    /// What lies inside a directory that is bound in the same way need not be bound once more.
+    fn remove_covered(&mut self) {
+        let nodes = self.nodes.clone();
+        self.nodes.retain(|path, node| {
+            let (Node::Bind { access, exec, owner, .. }, Some(parent)) = (&*node, path.parent()) else {
+                return true;
+            };
+            let above = nodes
+                .iter()
+                .filter(|(at, node)| !matches!(node, Node::Symlink(_)) && is_at_or_below(parent, at))
+                .max_by_key(|(at, _)| at.as_os_str().len());
+            !matches!(above, Some((_, Node::Bind { access: a, exec: e, owner: o, .. }))
+                if (a, e, o) == (access, exec, owner))
+        });
     }
 
     /// Only the listed programs execute: everything else lies on mounts without execution, libraries

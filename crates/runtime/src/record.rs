@@ -46,7 +46,7 @@ const DISTINCT: usize = 1000;
 /// The memory of one run.
 #[derive(Debug)]
 pub struct Record<'log> {
-    log: &'log mut Log,
+    log: &'log Log,
     sandbox_id: String,
     violations: Vec<Violation>,
     index: HashMap<String, usize>,
@@ -55,7 +55,7 @@ pub struct Record<'log> {
 }
 
 impl<'log> Record<'log> {
-    pub fn new(log: &'log mut Log, sandbox_id: &str) -> Self {
+    pub fn new(log: &'log Log, sandbox_id: &str) -> Self {
         Record {
             log,
             sandbox_id: sandbox_id.to_owned(),

@@ -1,6 +1,7 @@
 //! The life of `lazaret run -- command`, in order: resolve, record, build, compare, go, watch, end, tell.
 
 use std::{
+    cell::Cell,
     io,
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::PathBuf,
@@ -20,7 +21,7 @@ use lazaret_sandbox::{
 use serde_json::json;
 
 use crate::{
-    approvals::{self, ApprovalError},
+    approvals::{self, Approval, ApprovalError},
     lower::{self, LowerError, Lowered},
     record::Record,
     report::{Ending, EnforcementReport, Report, Usage},
@@ -39,7 +40,7 @@ pub enum RunError {
     #[error("the audit log cannot be used, so nothing was started: {0}")]
     Audit(#[from] AuditError),
     #[error(transparent)]
-    Launch(LaunchError),
+    Launch(#[from] LaunchError),
     #[error(
         "user namespaces are refused on this host ({source}), so level {level} cannot be enforced. \
          `lazaret doctor` names the cause and the fix; --warn runs with what is left"
@@ -107,17 +108,43 @@ impl Prepared {
     }
 
     /// Runs the command to its end. `tell` is called with warnings before the command starts.
-    pub fn run(mut self, mut tell: impl FnMut(&str)) -> Result<Outcome, RunError> {
-        let level = self.request.policy.isolation_level;
-        let approval = match level {
+    pub fn run(mut self, tell: impl FnMut(&str)) -> Result<Outcome, RunError> {
+        let approval = match self.request.policy.isolation_level {
             Level::None => Some(approvals::find(&self.program_on_host())?),
             _ => None,
         };
         let sandbox_id = format!("sb-{}", uuid::Uuid::now_v7());
-        let mut log = Log::open(&self.request.audit_log)?;
+        let log = Log::open(&self.request.audit_log)?;
+        let created = Cell::new(false);
+        let outcome = self.live(&sandbox_id, &log, &created, approval, tell);
+        if let Err(error) = &outcome
+            && created.get()
+        {
+            // What was begun in the log is ended there, whatever went wrong in between.
+            let event = NewEvent::new(EventKind::SandboxDestroyed, &sandbox_id);
+            let _ = log.append(&event.with("error", error.to_string()));
+        }
+        outcome
+    }
+
+    fn live(
+        &mut self,
+        sandbox_id: &str,
+        log: &Log,
+        created: &Cell<bool>,
+        approval: Option<Approval>,
+        mut tell: impl FnMut(&str),
+    ) -> Result<Outcome, RunError> {
+        let level = self.request.policy.isolation_level;
         let signals = sys::signals_as_descriptor(&supervise::FORWARDED).map_err(RunError::Signals)?;
         let started = Instant::now();
-        let sandbox = self.build()?;
+        let event = self.created(sandbox_id);
+        let sandbox = self.build(|| {
+            if !created.replace(true) {
+                log.append(&event)?;
+            }
+            Ok(())
+        })?;
         let enforcement = EnforcementReport::new(&sandbox.enforcement(), &self.lowered.needed);
         let missing = sandbox.enforcement().missing(&self.lowered.needed);
         if !missing.is_empty() {
@@ -130,30 +157,36 @@ impl Prepared {
         }
         self.notes().iter().for_each(|note| tell(note));
 
-        let mut events = vec![self.created(&sandbox_id, &enforcement)];
+        let mut events = Vec::new();
         if !missing.is_empty() {
             events.push(
-                NewEvent::new(EventKind::EnforcementWeakened, &sandbox_id)
+                NewEvent::new(EventKind::EnforcementWeakened, sandbox_id)
                     .with("missing", json!(enforcement.missing))
                     .with("weaker", json!(enforcement.weaker)),
             );
         }
         if let Some(approval) = approval {
             events.push(
-                NewEvent::new(EventKind::Level0Used, &sandbox_id)
+                NewEvent::new(EventKind::Level0Used, sandbox_id)
                     .with("program", approval.program.to_string_lossy())
                     .with("reason", approval.reason),
             );
         }
-        events.push(NewEvent::new(EventKind::SandboxEntered, &sandbox_id).with("pid", sandbox.pid()));
-        log.append_all(&events)?;
-
+        if !events.is_empty() {
+            log.append_all(&events)?;
+        }
         let relay = sandbox.terminal().map(|_| Relay::start()).transpose().map_err(RunError::Signals)?;
         sandbox.go().map_err(|error| RunError::Launch(LaunchError::Channel(error)))?;
         if relay.is_none() {
             release_streams();
         }
-        let mut record = Record::new(&mut log, &sandbox_id);
+        // Written while the command is being loaded; if it cannot be, the sandbox dies with this function.
+        log.append(
+            &NewEvent::new(EventKind::SandboxEntered, sandbox_id)
+                .with("pid", sandbox.pid())
+                .with("enforcement", json!(enforcement)),
+        )?;
+        let mut record = Record::new(log, sandbox_id);
         let mut watch = Watch::new(&self.request.policy, &self.lowered);
         let limit = self.request.policy.timeout.map(Duration::from);
         let supervised =
@@ -165,47 +198,46 @@ impl Prepared {
         let ended = sandbox.wait();
         let supervised = supervised.map_err(RunError::Supervise)?;
         let usage = Usage { cpu_ms: ended.cpu_ms, max_rss_bytes: ended.max_rss_bytes };
-        let mut outcome = self.conclude(&sandbox_id, enforcement, &supervised, usage, started.elapsed());
+        let mut outcome = self.conclude(sandbox_id, enforcement, &supervised, usage, started.elapsed());
         record.close()?;
         outcome.report.violations = record.violations().to_vec();
         let (total, report) = (record.total(), &outcome.report);
         log.append_all(&[
-            NewEvent::new(EventKind::SandboxExited, &sandbox_id)
+            NewEvent::new(EventKind::SandboxExited, sandbox_id)
                 .with("exitCode", report.exit_code)
                 .with("signal", json!(report.signal))
                 .with("outcome", json!(report.outcome))
                 .with("durationMs", report.duration_ms)
                 .with("usage", json!(report.usage))
                 .with("violations", total),
-            NewEvent::new(EventKind::SandboxDestroyed, &sandbox_id),
+            NewEvent::new(EventKind::SandboxDestroyed, sandbox_id),
         ])?;
         Ok(outcome)
     }
 
     /// Launches with everything; where namespaces are refused and that is acceptable, with what is left.
-    fn build(&mut self) -> Result<Sandbox, RunError> {
+    fn build(&mut self, record: impl Fn() -> Result<(), AuditError>) -> Result<Sandbox, RunError> {
         let level = self.request.policy.isolation_level.number();
-        match launch(&self.lowered.spec) {
-            Ok(sandbox) => Ok(sandbox),
-            Err(LaunchError::NamespacesRefused { source }) => {
+        let meanwhile = || record().map_err(RunError::Audit);
+        match launch(&self.lowered.spec, meanwhile) {
+            Err(RunError::Launch(LaunchError::NamespacesRefused { source })) => {
                 if self.request.requirement == Requirement::Enforce {
                     return Err(RunError::NamespacesRefused { level, source });
                 }
                 self.lowered = lower::without_namespaces(&self.lowered, &self.request.policy);
-                launch(&self.lowered.spec).map_err(RunError::Launch)
+                launch(&self.lowered.spec, meanwhile)
             }
-            Err(error) => Err(RunError::Launch(error)),
+            other => other,
         }
     }
 
-    fn created(&self, sandbox_id: &str, enforcement: &EnforcementReport) -> NewEvent {
+    fn created(&self, sandbox_id: &str) -> NewEvent {
         let argv: Vec<String> =
             self.request.command.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
         NewEvent::new(EventKind::SandboxCreated, sandbox_id)
             .with("command", redact::argv(&argv))
             .with("directory", self.request.directory.to_string_lossy())
             .with("level", self.request.policy.isolation_level.number())
-            .with("enforcement", json!(enforcement))
             .with("uid", rustix::process::getuid().as_raw())
     }
 

@@ -15,10 +15,8 @@ pub enum Step {
     MapIdentity(Identity),
     DieWithParent,
     DetachMounts,
-    NewRoot,
-    OpenScratch(Scratch),
+    NewRoot(Scratch),
     Place(Entry),
-    CloseScratch,
     ForbidNamespaces,
     SealRoot,
     PivotRoot,
@@ -52,10 +50,8 @@ impl Plan {
         steps.push(Step::DieWithParent);
         if spec.namespaces != Namespaces::None {
             steps.push(Step::DetachMounts);
-            steps.push(Step::NewRoot);
-            steps.push(Step::OpenScratch(spec.scratch));
+            steps.push(Step::NewRoot(spec.scratch));
             steps.extend(spec.view.iter().cloned().map(Step::Place));
-            steps.push(Step::CloseScratch);
             steps.push(Step::ForbidNamespaces);
             steps.push(Step::SealRoot);
             steps.push(Step::PivotRoot);
@@ -118,12 +114,12 @@ impl fmt::Display for Step {
             }
             Step::DieWithParent => write!(f, "die with the supervisor"),
             Step::DetachMounts => write!(f, "make every mount private"),
-            Step::NewRoot => write!(f, "new empty root"),
-            Step::OpenScratch(scratch) => {
-                write!(f, "private storage: at most {} bytes, {} files", scratch.bytes, scratch.inodes)
-            }
+            Step::NewRoot(scratch) => write!(
+                f,
+                "new empty root; private storage of at most {} bytes and {} files",
+                scratch.bytes, scratch.inodes
+            ),
             Step::Place(entry) => write!(f, "{entry}"),
-            Step::CloseScratch => write!(f, "hide the root of the private storage"),
             Step::ForbidNamespaces => write!(f, "forbid nested user namespaces, make /proc read-only"),
             Step::SealRoot => write!(f, "make the root read-only"),
             Step::PivotRoot => write!(f, "change root, detach the old one"),

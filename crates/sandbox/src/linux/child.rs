@@ -30,7 +30,7 @@ use super::{
 use crate::{
     enforcement::{Enforcement, Layer},
     plan::{Plan, Step},
-    spec::{Entry, Identity, Limits, Namespaces, Spec, Terminal},
+    spec::{Identity, Limits, Namespaces, Spec, Terminal},
 };
 
 /// The number under which the command's process talks to the supervisor until it executes. The system call
@@ -69,7 +69,6 @@ struct Child<'a> {
     prepared: &'a Prepared<'a>,
     control: Option<Channel>,
     launch: Channel,
-    view: Vec<Entry>,
     received: Vec<OwnedFd>,
     root: Option<Root>,
     enforcement: Enforcement,
@@ -83,7 +82,6 @@ pub fn run(prepared: &Prepared<'_>, control: Channel, launch: Channel) -> ! {
         prepared,
         control: Some(control),
         launch,
-        view: prepared.spec.view.clone(),
         received: Vec::new(),
         root: None,
         enforcement: Enforcement::default(),
@@ -102,20 +100,19 @@ pub fn run(prepared: &Prepared<'_>, control: Channel, launch: Channel) -> ! {
 impl Child<'_> {
     fn step(&mut self, step: &Step) -> Result<(), Failure> {
         match step {
-            Step::EnterNamespaces(namespaces) => self.namespaces_entered(*namespaces),
+            Step::EnterNamespaces(namespaces) => self.enter_namespaces(*namespaces)?,
             Step::MapIdentity(identity) => self.map_identity(*identity)?,
             Step::DieWithParent => self.die_with_parent()?,
             Step::DetachMounts => {
                 rustix::mount::mount_change(c"/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
                     .map_err(failed("make every mount private"))?;
             }
-            Step::NewRoot => {
-                let sources = Sources::open(&self.view, std::mem::take(&mut self.received))?;
-                self.root = Some(Root::create(sources)?);
+            Step::NewRoot(scratch) => {
+                let sources =
+                    Sources::open(&self.prepared.spec.view, std::mem::take(&mut self.received))?;
+                self.root = Some(Root::create(sources, *scratch)?);
             }
-            Step::OpenScratch(scratch) => self.root()?.open_scratch(*scratch)?,
             Step::Place(entry) => self.root()?.place(entry)?,
-            Step::CloseScratch => self.root()?.close_scratch()?,
             Step::ForbidNamespaces => self.root()?.forbid_namespaces()?,
             Step::SealRoot => self.root()?.seal()?,
             Step::PivotRoot => {
@@ -157,13 +154,15 @@ impl Child<'_> {
         self.root.as_mut().ok_or_else(|| failed("find the new root")(io::Error::from_raw_os_error(libc::EBADF)))
     }
 
-    /// `clone3` either made all of them or failed.
-    fn namespaces_entered(&mut self, namespaces: Namespaces) {
+    /// `clone3` made all of them but the network, or failed.
+    fn enter_namespaces(&mut self, namespaces: Namespaces) -> Result<(), Failure> {
         let always = [Layer::Userns, Layer::Pidns, Layer::Ipcns, Layer::Utsns, Layer::Cgroupns];
         always.into_iter().for_each(|layer| self.enforcement.add(layer));
         if namespaces == Namespaces::All {
+            sys::unshare(libc::CLONE_NEWNET).map_err(failed("make a network namespace"))?;
             self.enforcement.add(Layer::Netns);
         }
+        Ok(())
     }
 
     fn map_identity(&mut self, identity: Identity) -> Result<(), Failure> {
@@ -392,7 +391,7 @@ impl Child<'_> {
 
     fn report_failure(&self, number: usize, step: &Step, failure: &Failure) {
         let kind = match step {
-            Step::MapIdentity(_) | Step::DetachMounts | Step::NewRoot => 1,
+            Step::EnterNamespaces(_) | Step::MapIdentity(_) | Step::DetachMounts | Step::NewRoot(_) => 1,
             _ => 0,
         };
         let mut bytes = vec![Tag::Failed as u8, kind];

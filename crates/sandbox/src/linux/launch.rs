@@ -104,8 +104,19 @@ pub enum Target {
     Group,
 }
 
-/// Builds the sandbox; on return nothing of the command has run yet.
-pub fn launch(spec: &Spec) -> Result<Sandbox, LaunchError> {
+/// Builds the sandbox; on return nothing of the command has run yet. While it builds itself, `meanwhile` is
+/// done here; should that fail, the sandbox is gone again.
+pub fn launch<E: From<LaunchError>>(
+    spec: &Spec,
+    meanwhile: impl FnOnce() -> Result<(), E>,
+) -> Result<Sandbox, E> {
+    let mut sandbox = start(spec)?;
+    meanwhile()?;
+    sandbox.hear_report()?;
+    Ok(sandbox)
+}
+
+fn start(spec: &Spec) -> Result<Sandbox, LaunchError> {
     let plan = Plan::of(spec);
     let prepared = Prepared {
         spec,
@@ -126,7 +137,7 @@ pub fn launch(spec: &Spec) -> Result<Sandbox, LaunchError> {
         child::run(&prepared, child_control, child_launch)
     };
     drop((child_control, child_launch));
-    let mut sandbox = Sandbox {
+    let sandbox = Sandbox {
         pid,
         pidfd,
         control,
@@ -140,7 +151,6 @@ pub fn launch(spec: &Spec) -> Result<Sandbox, LaunchError> {
         sandbox.map_identity(inside, host)?;
         sandbox.send_mounts(&spec.view, inside, host)?;
     }
-    sandbox.hear_report()?;
     Ok(sandbox)
 }
 
@@ -165,9 +175,9 @@ fn flags(namespaces: Namespaces) -> u64 {
         | libc::CLONE_NEWIPC
         | libc::CLONE_NEWUTS
         | libc::CLONE_NEWCGROUP;
+    // The child makes the network namespace itself, the one that takes longest, while we go on here.
     (match namespaces {
-        Namespaces::All => all_but_network | libc::CLONE_NEWNET,
-        Namespaces::AllButNetwork => all_but_network,
+        Namespaces::All | Namespaces::AllButNetwork => all_but_network,
         Namespaces::None => 0,
     }) as u64
 }

@@ -41,6 +41,13 @@ pub fn clone_process(flags: u64) -> io::Result<Cloned> {
     Ok(Cloned::Parent { pid: pid as i32, pidfd })
 }
 
+/// Moves this process into new namespaces.
+pub fn unshare(flags: c_int) -> io::Result<()> {
+    // SAFETY: takes a number only.
+    check(c_long::from(unsafe { libc::unshare(flags) }))?;
+    Ok(())
+}
+
 /// `_exit`: no destructors, no buffers of the parent flushed twice.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: never returns and touches no memory.

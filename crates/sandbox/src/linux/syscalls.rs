@@ -8,6 +8,7 @@ mod table;
 mod table;
 
 pub use table::TABLE;
+use table::BY_NAME;
 
 /// The AUDIT_ARCH value that seccomp reports for native calls.
 #[cfg(target_arch = "x86_64")]
@@ -20,7 +21,7 @@ pub const X32_BIT: u32 = 0x4000_0000;
 
 /// The number of a call on this architecture, if it has it.
 pub fn number(name: &str) -> Option<u32> {
-    TABLE.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+    BY_NAME.binary_search_by_key(&name, |(known, _)| known).ok().and_then(|i| BY_NAME.get(i)).map(|(_, n)| *n)
 }
 
 /// The name of a call number.
@@ -35,6 +36,8 @@ mod tests {
     #[test]
     fn the_table_is_sorted_by_number_without_duplicates() {
         assert!(TABLE.windows(2).all(|pair| pair[0].1 < pair[1].1));
+        assert!(BY_NAME.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(TABLE.iter().all(|(name, nr)| number(name) == Some(*nr)) && TABLE.len() == BY_NAME.len());
     }
 
     #[test]

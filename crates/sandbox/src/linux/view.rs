@@ -21,8 +21,6 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 const STAGING: [&str; 5] = ["/tmp", "/run", "/var", "/mnt", "/usr"];
 /// Below /proc, what tells or does more than a program needs and is not only for the host's root.
 const MASKED_PROC: [&str; 6] = ["kcore", "keys", "key-users", "timer_list", "sysrq-trigger", "sched_debug"];
-/// Where the root of the private storage lies while the view is put together.
-const SCRATCH: &str = ".scratch";
 const DENIED_FILE: &str = ".denied-file";
 const DENIED_DIRECTORY: &str = ".denied-directory";
 
@@ -109,46 +107,28 @@ pub struct Root {
 }
 
 impl Root {
-    /// Mounts an empty root and goes there.
-    pub fn create(sources: Sources) -> Result<Root> {
+    /// Mounts an empty root and goes there. The private directories are part of it, each bound onto itself:
+    /// so they share one budget, and stay writable when the root is sealed.
+    pub fn create(sources: Sources, scratch: Scratch) -> Result<Root> {
         let staging = STAGING
             .iter()
             .find(|path| Path::new(path).is_dir())
             .ok_or_else(|| on("find a directory to mount the new root on")(io::Error::from_raw_os_error(libc::ENOENT)))?;
+        // The skeleton itself takes a few pages and some dozens of inodes.
+        let options =
+            format!("mode=0755,size={},nr_inodes={}", scratch.bytes.saturating_add(1 << 18), scratch.inodes.saturating_add(256));
         rustix::mount::mount(
             c"tmpfs",
             *staging,
             c"tmpfs",
             MountFlags::NOSUID | MountFlags::NODEV,
-            c"mode=0755,size=4m",
+            Some(std::ffi::CString::new(options).unwrap_or_default().as_c_str()),
         )
         .map_err(on("mount the new root"))?;
         let fd = rustix::fs::openat(CWD, *staging, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(on("open the new root"))?;
         rustix::process::fchdir(&fd).map_err(on("enter the new root"))?;
         Ok(Root { fd, sources })
-    }
-
-    pub fn open_scratch(&self, scratch: Scratch) -> Result<()> {
-        self.directory(Path::new(SCRATCH), 0o700)?;
-        let options = format!("mode=0755,size={},nr_inodes={}", scratch.bytes, scratch.inodes);
-        rustix::mount::mount(
-            c"tmpfs",
-            SCRATCH,
-            c"tmpfs",
-            MountFlags::NOSUID | MountFlags::NODEV,
-            Some(std::ffi::CString::new(options).unwrap_or_default().as_c_str()),
-        )
-        .map_err(on("mount the private storage"))
-    }
-
-    pub fn close_scratch(&self) -> Result<()> {
-        rustix::mount::unmount(SCRATCH, UnmountFlags::DETACH).map_err(on("hide the private storage"))?;
-        rustix::fs::unlinkat(&self.fd, SCRATCH, AtFlags::REMOVEDIR).map_err(on("hide the private storage"))?;
-        // The denied marks are mounted where they are needed; their names would only puzzle.
-        let _ = rustix::fs::unlinkat(&self.fd, DENIED_FILE, AtFlags::empty());
-        let _ = rustix::fs::unlinkat(&self.fd, DENIED_DIRECTORY, AtFlags::REMOVEDIR);
-        Ok(())
     }
 
     pub fn place(&mut self, entry: &Entry) -> Result<()> {
@@ -178,6 +158,9 @@ impl Root {
 
     /// Root's own skeleton becomes read-only; what is mounted on it keeps its own flags.
     pub fn seal(&self) -> Result<()> {
+        // The denied marks are mounted where they are needed; their names would only puzzle.
+        let _ = rustix::fs::unlinkat(&self.fd, DENIED_FILE, AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&self.fd, DENIED_DIRECTORY, AtFlags::REMOVEDIR);
         mount_setattr(
             self.fd.as_fd(),
             MountAttributes { set: libc::MOUNT_ATTR_RDONLY, ..MountAttributes::default() },
@@ -279,8 +262,8 @@ impl Root {
         .map_err(on(format!("mount {}", path.display())))
     }
 
-    fn clone_inside(&self, path: &str, attributes: u64) -> Result<OwnedFd> {
-        let what = || format!("bind {path}");
+    fn clone_inside(&self, path: &Path, attributes: u64) -> Result<OwnedFd> {
+        let what = || format!("bind {}", path.display());
         let tree = rustix::mount::open_tree(
             &self.fd,
             path,
@@ -293,18 +276,17 @@ impl Root {
     }
 
     fn private(&self, path: &Path, mode: u32, exec: Exec) -> Result<()> {
-        let inner = format!("{SCRATCH}/{}", path.to_string_lossy().trim_matches('/').replace('/', "."));
-        rustix::fs::mkdirat(&self.fd, &*inner, Mode::from_raw_mode(mode))
-            .map_err(on(format!("make private {}", path.display())))?;
+        let what = || format!("make private {}", path.display());
+        let target = self.directory(path, 0o755)?;
+        let relative = path.strip_prefix("/").unwrap_or(path);
         // mkdir is subject to the caller's umask.
-        rustix::fs::chmodat(&self.fd, &*inner, Mode::from_raw_mode(mode), AtFlags::empty())
-            .map_err(on(format!("make private {}", path.display())))?;
+        rustix::fs::chmodat(&self.fd, relative, Mode::from_raw_mode(mode), AtFlags::empty())
+            .map_err(on(what()))?;
         let mut attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
         if exec == Exec::Refused {
             attributes |= libc::MOUNT_ATTR_NOEXEC;
         }
-        let tree = self.clone_inside(&inner, attributes)?;
-        let target = self.directory(path, 0o755)?;
+        let tree = self.clone_inside(relative, attributes)?;
         self.attach(tree.as_fd(), target.as_fd(), path)
     }
 
@@ -346,7 +328,7 @@ impl Root {
             | libc::MOUNT_ATTR_NOSUID
             | libc::MOUNT_ATTR_NODEV
             | libc::MOUNT_ATTR_NOEXEC;
-        let tree = self.clone_inside(name, attributes)?;
+        let tree = self.clone_inside(Path::new(name), attributes)?;
         let target = self.open(path, OFlags::PATH).map_err(on(format!("deny {}", path.display())))?;
         self.attach(tree.as_fd(), target.as_fd(), path)
     }
