@@ -18,11 +18,13 @@ use lazaret_sandbox::linux::{
 pub struct Circumstances {
     /// The sandbox has a network namespace of its own.
     pub own_network: bool,
-    /// Names are guarded: every call that can create a name is watched.
+    /// Names are guarded: every call that can create, open, move or remove a name is watched.
     pub guards: bool,
     /// Denied paths lie inside the view: opening to read and removing are watched too, so that it can be
     /// told when something tries them.
     pub masks: bool,
+    /// The caller's own terminal is passed on: it must not become the command's controlling terminal.
+    pub callers_terminal: bool,
 }
 
 const CLONE_NAMESPACE_FLAGS: [u32; 7] = [
@@ -46,6 +48,7 @@ const TERMINAL_REQUESTS: [u32; 4] = [
     0x541d, // TIOCCONS
     0x5423, // TIOCSETD
 ];
+const TIOCSCTTY: u32 = 0x540e;
 /// setuid; setgid together with group execution (without, it is a mark for mandatory locking).
 const PRIVILEGED_MODES: [u32; 2] = [0o4000, 0o2010];
 /// Calls that can bring a name into being, apart from `open`.
@@ -148,9 +151,10 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
         clone.push(case([not_a_thread], Action::Notify));
     }
     conditions.push(("clone", clone));
+    let requests = TERMINAL_REQUESTS.iter().copied().chain(circumstances.callers_terminal.then_some(TIOCSCTTY));
     conditions.push((
         "ioctl",
-        TERMINAL_REQUESTS.iter().map(|request| case([Test::equals(1, *request)], Action::Notify)).collect(),
+        requests.map(|request| case([Test::equals(1, request)], Action::Notify)).collect(),
     ));
     conditions.push(("socket", sockets(circumstances)));
     // A datagram socket can be sent from to any address without connecting.
@@ -171,7 +175,7 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
     }
     conditions.push(("open", opening(1, 2, circumstances)));
     conditions.push(("openat", opening(2, 3, circumstances)));
-    if circumstances.masks {
+    if circumstances.masks || circumstances.guards {
         for name in REMOVING {
             conditions.push((name, vec![otherwise(Action::Notify)]));
         }
@@ -199,7 +203,7 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
 /// Opening for writing is watched: what a read-only or hidden place refuses can then be told. The kernel,
 /// not the supervisor, refuses it.
 fn opening(flags: u8, mode: u8, circumstances: Circumstances) -> Vec<Case> {
-    if circumstances.masks {
+    if circumstances.masks || circumstances.guards {
         return vec![otherwise(Action::Notify)];
     }
     let mut cases = Vec::new();
@@ -236,7 +240,7 @@ fn sockets(circumstances: Circumstances) -> Vec<Case> {
 mod tests {
     use super::*;
 
-    const PLAIN: Circumstances = Circumstances { own_network: true, guards: false, masks: false };
+    const PLAIN: Circumstances = Circumstances { own_network: true, guards: false, masks: false, callers_terminal: false };
 
     fn rule(filter: &Filter, name: &str) -> Rule {
         filter.rules.iter().find(|rule| Some(rule.number) == number(name)).unwrap().clone()

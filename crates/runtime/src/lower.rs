@@ -24,7 +24,7 @@ use lazaret_sandbox::{
     },
 };
 
-use crate::{environment, filter, request::Request};
+use crate::{environment, filter, request::Request, terminal};
 
 /// Directories of the system: optional (not every host has them all), and never shown with their owners
 /// mapped, so that what only the host's root may read stays closed.
@@ -456,8 +456,12 @@ impl View<'_> {
             }
         }
         let own_network = policy.isolation_level == Level::Full;
-        let circumstances =
-            filter::Circumstances { own_network: true, guards: !guarded.is_empty(), masks: !masks.is_empty() };
+        let circumstances = filter::Circumstances {
+            own_network: true,
+            guards: !guarded.is_empty(),
+            masks: !masks.is_empty(),
+            callers_terminal: terminal::passed_on(self.request.terminal),
+        };
         entries.extend(masks);
         let spec = Spec {
             walls: Walls::Built,
@@ -586,6 +590,7 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
         own_network: allow_host_network,
         guards: !spec.guarded.is_empty(),
         masks: spec.view.iter().any(|entry| matches!(entry, Entry::Mask { .. })),
+        callers_terminal: spec.terminal == Terminal::Inherit,
     };
     spec.filter = Some(filter::build(policy, circumstances));
     weaker

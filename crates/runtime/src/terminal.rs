@@ -6,6 +6,7 @@ use std::{
     os::fd::BorrowedFd,
 };
 
+use crate::request::TerminalUse;
 use rustix::{
     io::Errno,
     termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize},
@@ -19,6 +20,13 @@ pub fn interactive() -> Option<(u16, u16)> {
     }
     let size = tcgetwinsize(input).ok();
     Some(size.map_or((24, 80), |size| (size.ws_row, size.ws_col)))
+}
+
+/// Does the command get one of the caller's own terminals, instead of one of its own?
+pub fn passed_on(terminal: TerminalUse) -> bool {
+    let own = terminal == TerminalUse::WhenInteractive && interactive().is_some();
+    let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    !own && streams.into_iter().any(isatty)
 }
 
 /// Raw mode for as long as this lives.

@@ -34,6 +34,7 @@ const O_CREAT: u64 = 0o100;
 const O_TMPFILE: u64 = 0o20_000_000;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const AT_FDCWD: i32 = -100;
+const AT_REMOVEDIR: u64 = 0x200;
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 const EINVAL: i32 = 22;
@@ -234,8 +235,10 @@ impl<'a> Watch<'a> {
             "mknod" if privileged(b) => Ok(self.privileged_mode(call, task, &name)),
             "mknodat" if privileged(c) => Ok(self.privileged_mode(call, task, &name)),
             "socket" | "socketpair" => Ok(self.socket(call, task, &name)),
-            "unlink" | "rmdir" | "truncate" => self.removing(call, task, AT_FDCWD, a),
-            "unlinkat" => self.removing(call, task, a as i32, b),
+            "unlink" => self.removing(sandbox, call, task, (Operation::Unlink, AT_FDCWD, a, 0)),
+            "rmdir" => self.removing(sandbox, call, task, (Operation::Unlink, AT_FDCWD, a, AT_REMOVEDIR)),
+            "unlinkat" => self.removing(sandbox, call, task, (Operation::Unlink, a as i32, b, c)),
+            "truncate" => self.removing(sandbox, call, task, (Operation::Truncate, AT_FDCWD, a, b)),
             "mkdir" | "mkdirat" | "mknod" | "mknodat" | "symlink" | "symlinkat" | "link" | "linkat" | "rename"
             | "renameat" | "renameat2" => self.creating(sandbox, call, task, &name),
             _ => Ok(self.blocked_call(call, task, &name, EPERM, severity_of_syscall(&name))),
@@ -322,7 +325,9 @@ impl<'a> Watch<'a> {
         if creates && privileged(mode) {
             return Ok(self.privileged_mode(call, task, &call.name()));
         }
-        if self.guards && flags & O_CREAT != 0 {
+        // A guarded name may come into being on the host's side, too: whether it can be opened is then init's
+        // to say. (What exists is also masked, so for the rest a look is enough.)
+        if self.guards {
             return self.let_init(sandbox, call, task, Operation::Open, directory, |request, task| {
                 request.path = task.string(path)?;
                 request.flags = flags as u32;
@@ -341,7 +346,21 @@ impl<'a> Watch<'a> {
         Ok(Verdict::Note { violation: Box::new(self.write_denied(call, task, &full)) })
     }
 
-    fn removing(&self, call: &Notification, task: &Task, directory: i32, path: u64) -> io::Result<Verdict> {
+    fn removing(
+        &mut self,
+        sandbox: &Sandbox,
+        call: &Notification,
+        task: &Task,
+        (operation, directory, path, argument): (Operation, i32, u64, u64),
+    ) -> io::Result<Verdict> {
+        if self.guards {
+            return self.let_init(sandbox, call, task, operation, directory, |request, task| {
+                request.path = task.string(path)?;
+                request.flags = argument as u32;
+                request.device = argument;
+                Ok(None)
+            });
+        }
         let text = task.string(path)?;
         Ok(match self.absolute(task, directory, &text) {
             Some(full) => self.note_denied(call, task, &full, "removal or truncation"),
@@ -483,7 +502,7 @@ impl<'a> Watch<'a> {
                 Indicator::Network,
             ),
             _ => (
-                format!("creation of {shown}"),
+                format!("{} {shown}", deed(pending.operation)),
                 DENIED_WINS.to_owned(),
                 Indicator::Filesystem,
             ),
@@ -584,6 +603,15 @@ impl<'a> Watch<'a> {
             remedy,
             count: 0,
         }
+    }
+}
+
+fn deed(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Open => "opening of",
+        Operation::Unlink | Operation::Truncate => "removal or truncation of",
+        Operation::Rename => "renaming of or to",
+        _ => "creation of",
     }
 }
 

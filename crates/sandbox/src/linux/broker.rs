@@ -39,12 +39,14 @@ pub enum Operation {
     Rename,
     Bind,
     Connect,
+    Unlink,
+    Truncate,
 }
 
 impl Operation {
     fn from_byte(byte: u8) -> Option<Operation> {
-        use Operation::{Bind, Connect, Link, Mkdir, Mknod, Open, Rename, Symlink};
-        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect].into_iter().find(|o| *o as u8 == byte)
+        use Operation::{Bind, Connect, Link, Mkdir, Mknod, Open, Rename, Symlink, Truncate, Unlink};
+        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect, Unlink, Truncate].into_iter().find(|o| *o as u8 == byte)
     }
 }
 
@@ -207,12 +209,12 @@ impl Broker {
         match request.operation {
             Operation::Open => self.open(control, request, base, mode),
             Operation::Mkdir => {
-                let place = self.creatable(request, base, &request.path)?;
+                let place = self.unguarded_name(request, base, &request.path)?;
                 rustix::fs::mkdirat(&place.parent, &place.name, Mode::from_raw_mode(mode & 0o1777))?;
                 Ok(None)
             }
             Operation::Mknod => {
-                let place = self.creatable(request, base, &request.path)?;
+                let place = self.unguarded_name(request, base, &request.path)?;
                 let kind = FileType::from_raw_mode(request.mode);
                 if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
                     return Err(Errno::PERM.into());
@@ -227,14 +229,14 @@ impl Broker {
                 Ok(None)
             }
             Operation::Symlink => {
-                let place = self.creatable(request, base, &request.path)?;
+                let place = self.unguarded_name(request, base, &request.path)?;
                 self.refuse_ancestors(&place)?;
                 rustix::fs::symlinkat(OsStr::from_bytes(&request.other), &place.parent, &place.name)?;
                 Ok(None)
             }
             Operation::Link => {
                 let follow = request.flags & libc::AT_SYMLINK_FOLLOW as u32 != 0;
-                let to = self.creatable(request, second, &request.other)?;
+                let to = self.unguarded_name(request, second, &request.other)?;
                 if request.flags & libc::AT_EMPTY_PATH as u32 != 0 && request.path.is_empty() {
                     // O_TMPFILE: the descriptor itself is given a name.
                     let base = base.ok_or(Errno::BADF)?;
@@ -243,21 +245,32 @@ impl Broker {
                 } else if let Some(from) = self.magic(request, base, &request.path, follow)? {
                     rustix::fs::linkat(CWD, from, &to.parent, &to.name, AtFlags::SYMLINK_FOLLOW)?;
                 } else {
-                    let from = self.walk(request, base, &request.path, follow)?;
+                    let from = self.unguarded(request, base, &request.path, follow)?;
                     rustix::fs::linkat(&from.parent, &from.name, &to.parent, &to.name, AtFlags::empty())?;
                 }
                 Ok(None)
             }
             Operation::Rename => {
-                let from = self.walk(request, base, &request.path, false)?;
-                let to = self.creatable(request, second, &request.other)?;
+                // Neither end may be a guarded name, nor carry one along to where nobody guards it.
+                let from = self.unguarded_name(request, base, &request.path)?;
+                self.refuse_ancestors(&from)?;
+                let to = self.unguarded_name(request, second, &request.other)?;
                 self.refuse_ancestors(&to)?;
                 let flags = rustix::fs::RenameFlags::from_bits_retain(request.flags);
-                if flags.contains(rustix::fs::RenameFlags::EXCHANGE) {
-                    self.refuse_guarded(&from)?;
-                    self.refuse_ancestors(&from)?;
-                }
                 rustix::fs::renameat_with(&from.parent, &from.name, &to.parent, &to.name, flags)?;
+                Ok(None)
+            }
+            Operation::Unlink => {
+                let place = self.unguarded_name(request, base, &request.path)?;
+                let flags = AtFlags::from_bits_retain(request.flags);
+                rustix::fs::unlinkat(&place.parent, &place.name, flags)?;
+                Ok(None)
+            }
+            Operation::Truncate => {
+                let place = self.unguarded(request, base, &request.path, true)?;
+                let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let file = rustix::fs::openat(&place.parent, &place.name, flags, Mode::empty())?;
+                rustix::fs::ftruncate(&file, request.device)?;
                 Ok(None)
             }
             Operation::Bind => {
@@ -311,7 +324,7 @@ impl Broker {
             sys::bind_raw(socket, &request.other)?;
             return Ok(None);
         };
-        let place = self.creatable(request, base, path)?;
+        let place = self.unguarded_name(request, base, path)?;
         // bind() knows no directory descriptor: go there for the moment.
         rustix::process::fchdir(&place.parent)?;
         let umask = rustix::process::umask(Mode::from_raw_mode(request.umask));
@@ -362,8 +375,18 @@ impl Broker {
         Ok(None)
     }
 
-    fn creatable(&self, request: &Request, base: Option<BorrowedFd<'_>>, path: &[u8]) -> Result<Place, Stop> {
-        let place = self.walk(request, base, path, false)?;
+    fn unguarded_name(&self, request: &Request, base: Option<BorrowedFd<'_>>, path: &[u8]) -> Result<Place, Stop> {
+        self.unguarded(request, base, path, false)
+    }
+
+    fn unguarded(
+        &self,
+        request: &Request,
+        base: Option<BorrowedFd<'_>>,
+        path: &[u8],
+        follow: bool,
+    ) -> Result<Place, Stop> {
+        let place = self.walk(request, base, path, follow)?;
         self.refuse_guarded(&place)?;
         Ok(place)
     }

@@ -164,6 +164,10 @@ impl Task {
 
     /// A copy of one of its descriptors.
     pub fn descriptor(&self, number: i32) -> io::Result<OwnedFd> {
+        // The number is whatever the process passed; the wrapper below asserts that it is a descriptor.
+        if number < 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
         let pid = self.numbers().map_or(self.pid, |numbers| numbers.host_process);
         let pid = rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
