@@ -2,8 +2,7 @@
 //! the administrator can write names the programs.
 
 use std::{
-    fs,
-    io,
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };

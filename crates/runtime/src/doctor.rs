@@ -79,7 +79,9 @@ fn try_out() -> (Enforcement, Option<LaunchError>) {
         Ok(sandbox) => (sandbox.enforcement(), None),
         Err(failure) => {
             let weaker = lower::without_namespaces(&lowered, &request.policy);
-            let enforcement = launch(&weaker.spec, || Ok::<_, LaunchError>(())).map(|sandbox| sandbox.enforcement()).unwrap_or_default();
+            let enforcement = launch(&weaker.spec, || Ok::<_, LaunchError>(()))
+                .map(|sandbox| sandbox.enforcement())
+                .unwrap_or_default();
             (enforcement, Some(failure))
         }
     }
@@ -96,7 +98,8 @@ fn finding(layer: Layer, enforcement: &Enforcement, failure: Option<&LaunchError
         ),
         Layer::Seccomp | Layer::Notify => (
             "the kernel refused the system call filter".to_owned(),
-            "use a kernel with CONFIG_SECCOMP_FILTER, and a container runtime that allows seccomp(2)".to_owned(),
+            "use a kernel with CONFIG_SECCOMP_FILTER, and a container runtime that allows seccomp(2)"
+                .to_owned(),
         ),
         _ => why_no_namespaces(failure),
     };
@@ -129,11 +132,15 @@ fn why_no_namespaces(failure: Option<&LaunchError>) -> (String, String) {
     if is("/proc/sys/user/max_user_namespaces", "0") {
         let inside = std::env::var_os("LAZARET").is_some();
         return if inside {
-            ("this is inside a sandbox already, which forbids nested ones".to_owned(),
-             "run lazaret outside of the sandbox".to_owned())
+            (
+                "this is inside a sandbox already, which forbids nested ones".to_owned(),
+                "run lazaret outside of the sandbox".to_owned(),
+            )
         } else {
-            ("user.max_user_namespaces is 0".to_owned(),
-             "sudo sysctl -w user.max_user_namespaces=15000".to_owned())
+            (
+                "user.max_user_namespaces is 0".to_owned(),
+                "sudo sysctl -w user.max_user_namespaces=15000".to_owned(),
+            )
         };
     }
     let detail = failure.map_or_else(|| "unknown".to_owned(), ToString::to_string);

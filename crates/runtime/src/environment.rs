@@ -12,8 +12,18 @@ use lazaret_policy::schema::EnvironmentPolicy;
 /// Variables that make a program load code or act for somebody else: a prefix wildcard never covers them,
 /// only their full name does.
 const NEVER_BY_WILDCARD: [&str; 12] = [
-    "LD_", "BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "PERL5OPT", "RUBYOPT", "SSH_", "DBUS_", "GIT_",
-    "JAVA_TOOL_OPTIONS", "SUDO_",
+    "LD_",
+    "BASH_ENV",
+    "ENV",
+    "NODE_OPTIONS",
+    "PYTHONSTARTUP",
+    "PERL5OPT",
+    "RUBYOPT",
+    "SSH_",
+    "DBUS_",
+    "GIT_",
+    "JAVA_TOOL_OPTIONS",
+    "SUDO_",
 ];
 
 /// Picks what is allowed, sets what is set, and gives the private directory for temporary files.
@@ -62,8 +72,10 @@ mod tests {
     use super::*;
 
     fn cleaned(allow: &[&str], caller: &[(&str, &str)]) -> Vec<String> {
-        let policy =
-            EnvironmentPolicy { allow: allow.iter().map(|s| (*s).to_owned()).collect(), ..Default::default() };
+        let policy = EnvironmentPolicy {
+            allow: allow.iter().map(|s| (*s).to_owned()).collect(),
+            ..Default::default()
+        };
         let caller: Vec<_> = caller.iter().map(|(k, v)| (OsString::from(k), OsString::from(v))).collect();
         clean(&caller, &policy, None)
             .into_iter()

@@ -53,7 +53,16 @@ const TIOCSCTTY: u32 = 0x540e;
 const PRIVILEGED_MODES: [u32; 2] = [0o4000, 0o2010];
 /// Calls that can bring a name into being, apart from `open`.
 const CREATING: [&str; 11] = [
-    "mkdir", "mkdirat", "mknod", "mknodat", "symlink", "symlinkat", "link", "linkat", "rename", "renameat",
+    "mkdir",
+    "mkdirat",
+    "mknod",
+    "mknodat",
+    "symlink",
+    "symlinkat",
+    "link",
+    "linkat",
+    "rename",
+    "renameat",
     "renameat2",
 ];
 /// Calls that take a name or its content away.
@@ -151,11 +160,10 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
         clone.push(case([not_a_thread], Action::Notify));
     }
     conditions.push(("clone", clone));
-    let requests = TERMINAL_REQUESTS.iter().copied().chain(circumstances.callers_terminal.then_some(TIOCSCTTY));
-    conditions.push((
-        "ioctl",
-        requests.map(|request| case([Test::equals(1, request)], Action::Notify)).collect(),
-    ));
+    let requests =
+        TERMINAL_REQUESTS.iter().copied().chain(circumstances.callers_terminal.then_some(TIOCSCTTY));
+    conditions
+        .push(("ioctl", requests.map(|request| case([Test::equals(1, request)], Action::Notify)).collect()));
     conditions.push(("socket", sockets(circumstances)));
     // A datagram socket can be sent from to any address without connecting.
     let datagram_pair = [Test::equals(0, AF_UNIX), Test { argument: 1, mask: 0xf, value: SOCK_DGRAM }];
@@ -240,7 +248,8 @@ fn sockets(circumstances: Circumstances) -> Vec<Case> {
 mod tests {
     use super::*;
 
-    const PLAIN: Circumstances = Circumstances { own_network: true, guards: false, masks: false, callers_terminal: false };
+    const PLAIN: Circumstances =
+        Circumstances { own_network: true, guards: false, masks: false, callers_terminal: false };
 
     fn rule(filter: &Filter, name: &str) -> Rule {
         filter.rules.iter().find(|rule| Some(rule.number) == number(name)).unwrap().clone()

@@ -3,8 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io,
+    fs, io,
     os::{
         fd::AsRawFd,
         unix::{ffi::OsStrExt, fs::FileTypeExt},
@@ -19,8 +18,8 @@ use lazaret_policy::{
 use lazaret_sandbox::{
     Layer, Spec,
     spec::{
-        Access, Command, Entry, Exec, Identity, Kind, Landlock, LandlockAccess, LandlockRule, Limits, Namespaces,
-        Owner, Scratch, Terminal, Walls,
+        Access, Command, Entry, Exec, Identity, Kind, Landlock, LandlockAccess, LandlockRule, Limits,
+        Namespaces, Owner, Scratch, Terminal, Walls,
     },
 };
 
@@ -38,10 +37,36 @@ const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Toolchains as people install them below their home.
 const TOOLCHAINS: [&str; 30] = [
-    ".cargo/bin", ".rustup", ".pyenv", ".nvm", ".local/bin", ".local/lib", ".local/pipx", ".local/share/pipx",
-    ".local/share/uv", ".local/share/mise", ".local/share/fnm", ".local/share/pnpm", ".volta", ".fnm", ".asdf",
-    ".sdkman/candidates", ".rbenv", ".deno/bin", ".bun/bin", "go/bin", ".goenv", ".ghcup/bin", "miniconda3",
-    "anaconda3", "miniforge3", ".juliaup", ".julia/juliaup", ".dotnet", ".jenv", ".nodenv",
+    ".cargo/bin",
+    ".rustup",
+    ".pyenv",
+    ".nvm",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/pipx",
+    ".local/share/uv",
+    ".local/share/mise",
+    ".local/share/fnm",
+    ".local/share/pnpm",
+    ".volta",
+    ".fnm",
+    ".asdf",
+    ".sdkman/candidates",
+    ".rbenv",
+    ".deno/bin",
+    ".bun/bin",
+    "go/bin",
+    ".goenv",
+    ".ghcup/bin",
+    "miniconda3",
+    "anaconda3",
+    "miniforge3",
+    ".juliaup",
+    ".julia/juliaup",
+    ".dotnet",
+    ".jenv",
+    ".nodenv",
 ];
 /// Variables that say where a toolchain is, and what below it holds programs.
 const TOOLCHAIN_VARIABLES: [(&str, &str); 5] =
@@ -133,7 +158,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
         view.restrict_programs(&policy.process.allowed_executables)?;
     }
     let (masks, guarded) = view.masks_and_guards();
-    Ok(view.into_spec(masks, guarded)?)
+    view.into_spec(masks, guarded)
 }
 
 impl View<'_> {
@@ -181,7 +206,8 @@ impl View<'_> {
     fn listed(&mut self, paths: &[PathBuf], access: Access) -> Result<(), LowerError> {
         for path in paths {
             let expanded = self.expand(path)?;
-            let optional = SYSTEM.iter().any(|system| is_at_or_below(&expanded, Path::new(system))) || path.starts_with("~");
+            let optional = SYSTEM.iter().any(|system| is_at_or_below(&expanded, Path::new(system)))
+                || path.starts_with("~");
             let canonical = match canonical(&expanded) {
                 Ok(canonical) => canonical,
                 Err(_) if optional => continue,
@@ -227,8 +253,7 @@ impl View<'_> {
         }
         let kind = if metadata.is_dir() { Kind::Directory } else { Kind::File };
         let system = SYSTEM.iter().any(|system| is_at_or_below(&path, Path::new(system)));
-        let owner =
-            if system && access == Access::ReadOnly { Owner::Foreign } else { Owner::Caller };
+        let owner = if system && access == Access::ReadOnly { Owner::Foreign } else { Owner::Caller };
         self.nodes
             .entry(path)
             .and_modify(|node| {
@@ -274,7 +299,7 @@ impl View<'_> {
         for name in MERGED {
             let path = Path::new(name);
             if let Ok(target) = fs::read_link(path)
-                && canonical(&path).is_ok_and(|canonical| self.visible(&canonical))
+                && canonical(path).is_ok_and(|canonical| self.visible(&canonical))
             {
                 self.nodes.entry(path.to_owned()).or_insert(Node::Symlink(target));
             }
@@ -494,7 +519,7 @@ impl View<'_> {
     fn command(&self) -> Command {
         let request = self.request;
         let inside = |path: &Path| {
-            let canonical = canonical(&path).unwrap_or_else(|_| path.to_owned());
+            let canonical = canonical(path).unwrap_or_else(|_| path.to_owned());
             self.visible(&canonical).then_some(canonical)
         };
         let root = request.policy.root_path();

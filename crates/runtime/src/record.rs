@@ -93,7 +93,10 @@ impl<'log> Record<'log> {
                 let count = self.beyond;
                 return self.event(
                     EventKind::SecurityAlert,
-                    &[("description", json!("more distinct violations than are kept one by one")), ("count", json!(count))],
+                    &[
+                        ("description", json!("more distinct violations than are kept one by one")),
+                        ("count", json!(count)),
+                    ],
                 );
             }
         };

@@ -85,7 +85,8 @@ impl Report {
         }
         let _ = writeln!(text, "lazaret: denied in this sandbox ({}):", self.sandbox_id);
         for violation in told.iter().take(LINES) {
-            let times = if violation.count > 1 { format!(", {} times", violation.count) } else { String::new() };
+            let times =
+                if violation.count > 1 { format!(", {} times", violation.count) } else { String::new() };
             let _ = writeln!(
                 text,
                 "  - {} by {} [{}]{times}\n    {}",
@@ -107,5 +108,15 @@ impl Report {
 
 /// Names chosen by the command must not play tricks on the terminal.
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') { '?' } else { c }).collect()
+    text.chars()
+        .map(|c| {
+            if c.is_control()
+                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            {
+                '?'
+            } else {
+                c
+            }
+        })
+        .collect()
 }

@@ -46,11 +46,18 @@ pub enum RunError {
          `lazaret doctor` names the cause and the fix; --warn runs with what is left"
     )]
     NamespacesRefused { level: u8, source: io::Error },
-    #[error("level {level} needs {}, which this host does not give; nothing was started. `lazaret doctor` names the cause and the fix; --warn runs without", names(missing))]
+    #[error(
+        "level {level} needs {}, which this host does not give; nothing was started. `lazaret doctor` names the cause and the fix; --warn runs without",
+        names(missing)
+    )]
     Short { level: u8, missing: Vec<Layer> },
-    #[error("{0} cannot be enforced by this sandbox, and nothing is run that is weaker than its policy says; --warn runs without")]
+    #[error(
+        "{0} cannot be enforced by this sandbox, and nothing is run that is weaker than its policy says; --warn runs without"
+    )]
     Unenforceable(String),
-    #[error("network access (allowNetwork) is not available: a sandbox has no way out. Set network.allowNetwork to false")]
+    #[error(
+        "network access (allowNetwork) is not available: a sandbox has no way out. Set network.allowNetwork to false"
+    )]
     Network,
     #[error(transparent)]
     Supervise(SuperviseError),

@@ -20,7 +20,9 @@ impl Directories {
         let home = absolute("HOME");
         let below_home = |path: &str| home.as_ref().map(|home| home.join(path));
         Directories {
-            state: absolute("XDG_STATE_HOME").or_else(|| below_home(".local/state")).map(|p| p.join("lazaret")),
+            state: absolute("XDG_STATE_HOME")
+                .or_else(|| below_home(".local/state"))
+                .map(|p| p.join("lazaret")),
             config: absolute("XDG_CONFIG_HOME").or_else(|| below_home(".config")).map(|p| p.join("lazaret")),
         }
     }

@@ -1,10 +1,6 @@
 //! The caller's terminal while the command has one of its own: raw mode, bytes both ways, window size.
 
-use std::{
-    collections::VecDeque,
-    io,
-    os::fd::BorrowedFd,
-};
+use std::{collections::VecDeque, io, os::fd::BorrowedFd};
 
 use crate::request::TerminalUse;
 use rustix::{
@@ -112,8 +108,7 @@ impl Relay {
     /// What is still in the pipe when the command has ended.
     pub fn drain(&mut self, master: BorrowedFd<'_>) {
         while self.output_open {
-            let mut fds =
-                [rustix::event::PollFd::from_borrowed_fd(master, rustix::event::PollFlags::IN)];
+            let mut fds = [rustix::event::PollFd::from_borrowed_fd(master, rustix::event::PollFlags::IN)];
             let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
             match rustix::event::poll(&mut fds, Some(&zero)) {
                 Ok(1..) => self.read_output(master),

@@ -45,8 +45,12 @@ const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 const AF_NETLINK: u64 = 16;
 /// Writing these takes over the host; nothing honest tries.
-const CRITICAL_FILES: [&str; 4] =
-    ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/kernel/modprobe", "/proc/sys/vm/panic_on_oom"];
+const CRITICAL_FILES: [&str; 4] = [
+    "/proc/sys/kernel/core_pattern",
+    "/proc/sysrq-trigger",
+    "/proc/sys/kernel/modprobe",
+    "/proc/sys/vm/panic_on_oom",
+];
 
 const DENIED_WINS: &str =
     "the path is denied, and denied wins: take it out of deniedPaths (or drop --deny) to allow it";
@@ -82,9 +86,15 @@ pub struct Watch<'a> {
 
 /// The outcome of looking at one call.
 enum Verdict {
-    Deny { errno: i32, violation: Box<Violation>, kind: EventKind },
+    Deny {
+        errno: i32,
+        violation: Box<Violation>,
+        kind: EventKind,
+    },
     /// Noted; the kernel itself refuses.
-    Note { violation: Box<Violation> },
+    Note {
+        violation: Box<Violation>,
+    },
     Proceed,
     Handled,
 }
@@ -181,11 +191,17 @@ impl<'a> Watch<'a> {
             let details = serde_json::to_value(&violation).unwrap_or_default();
             record.event(
                 EventKind::EscapeAttempt,
-                &[("description", description.clone().into()), ("indicator", details), ("response", "kill".into())],
+                &[
+                    ("description", description.clone().into()),
+                    ("indicator", details),
+                    ("response", "kill".into()),
+                ],
             )?;
             return Ok(After::End(
                 Ending::Escape,
-                format!("escape attempt ended the sandbox: {description} (--on-escape deny would only refuse it)"),
+                format!(
+                    "escape attempt ended the sandbox: {description} (--on-escape deny would only refuse it)"
+                ),
             ));
         }
         if let Some(limit) = self.policy.max_violations
@@ -218,12 +234,10 @@ impl<'a> Watch<'a> {
                 Ok(self.blocked_call(call, task, &name, EPERM, Severity::High))
             }
             "clone" => Ok(self.blocked_call(call, task, &name, EPERM, severity_of_syscall(&name))),
-            "connect" => {
-                self.let_init(sandbox, call, task, Operation::Connect, AT_FDCWD, |request, task| {
-                    request.other = task.bytes(b, usize::try_from(c).unwrap_or(0).min(128))?;
-                    Ok(Some(a as i32))
-                })
-            }
+            "connect" => self.let_init(sandbox, call, task, Operation::Connect, AT_FDCWD, |request, task| {
+                request.other = task.bytes(b, usize::try_from(c).unwrap_or(0).min(128))?;
+                Ok(Some(a as i32))
+            }),
             "bind" => self.let_init(sandbox, call, task, Operation::Bind, AT_FDCWD, |request, task| {
                 request.other = task.bytes(b, usize::try_from(c).unwrap_or(0).min(128))?;
                 Ok(Some(a as i32))
@@ -239,8 +253,8 @@ impl<'a> Watch<'a> {
             "rmdir" => self.removing(sandbox, call, task, (Operation::Unlink, AT_FDCWD, a, AT_REMOVEDIR)),
             "unlinkat" => self.removing(sandbox, call, task, (Operation::Unlink, a as i32, b, c)),
             "truncate" => self.removing(sandbox, call, task, (Operation::Truncate, AT_FDCWD, a, b)),
-            "mkdir" | "mkdirat" | "mknod" | "mknodat" | "symlink" | "symlinkat" | "link" | "linkat" | "rename"
-            | "renameat" | "renameat2" => self.creating(sandbox, call, task, &name),
+            "mkdir" | "mkdirat" | "mknod" | "mknodat" | "symlink" | "symlinkat" | "link" | "linkat"
+            | "rename" | "renameat" | "renameat2" => self.creating(sandbox, call, task, &name),
             _ => Ok(self.blocked_call(call, task, &name, EPERM, severity_of_syscall(&name))),
         }
     }
@@ -433,7 +447,8 @@ impl<'a> Watch<'a> {
 
     fn absolute(&self, task: &Task, directory: i32, path: &[u8]) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
-        let full = if path.is_absolute() { path.to_owned() } else { task.path_of(directory).ok()?.join(path) };
+        let full =
+            if path.is_absolute() { path.to_owned() } else { task.path_of(directory).ok()?.join(path) };
         let mut normal = PathBuf::from("/");
         for component in full.components() {
             match component {
@@ -456,7 +471,9 @@ impl<'a> Watch<'a> {
             .iter()
             .filter_map(|entry| match entry {
                 lazaret_sandbox::spec::Entry::Bind {
-                    path, access: lazaret_sandbox::spec::Access::ReadOnly, ..
+                    path,
+                    access: lazaret_sandbox::spec::Access::ReadOnly,
+                    ..
                 }
                 | lazaret_sandbox::spec::Entry::Mask { path, .. } => Some(path.clone()),
                 _ => None,
@@ -468,7 +485,8 @@ impl<'a> Watch<'a> {
     fn write_denied(&self, call: &Notification, task: &Task, path: &Path) -> Violation {
         let shown = printable(&path.to_string_lossy());
         let denied = self.is_denied(path);
-        let critical = CRITICAL_FILES.iter().any(|file| path == Path::new(file)) || path.ends_with("release_agent");
+        let critical =
+            CRITICAL_FILES.iter().any(|file| path == Path::new(file)) || path.ends_with("release_agent");
         let severity = if critical {
             Severity::Critical
         } else if denied {
@@ -485,11 +503,22 @@ impl<'a> Watch<'a> {
             DENIED_WINS.to_owned()
         } else {
             let directory = path.parent().unwrap_or(path);
-            format!("to allow: --rw {} (policy: filesystem.readWritePaths)", printable(&directory.to_string_lossy()))
+            format!(
+                "to allow: --rw {} (policy: filesystem.readWritePaths)",
+                printable(&directory.to_string_lossy())
+            )
         };
         Violation {
             path: Some(path.to_string_lossy().into_owned()),
-            ..self.violation(call, task, Indicator::Filesystem, severity, format!("write to {shown}"), "view", remedy)
+            ..self.violation(
+                call,
+                task,
+                Indicator::Filesystem,
+                severity,
+                format!("write to {shown}"),
+                "view",
+                remedy,
+            )
         }
     }
 
@@ -541,7 +570,9 @@ impl<'a> Watch<'a> {
             (AF_UNIX, _) => ("datagram unix socket".to_owned(), EACCES, Severity::Low),
             (AF_NETLINK, _) => ("netlink socket".to_owned(), EAFNOSUPPORT, Severity::Low),
             (AF_INET | AF_INET6, 3) => ("raw network socket".to_owned(), EPERM, Severity::High),
-            (AF_INET | AF_INET6, _) if protocol == 1 || protocol == 58 => ("ICMP socket".to_owned(), EACCES, Severity::Medium),
+            (AF_INET | AF_INET6, _) if protocol == 1 || protocol == 58 => {
+                ("ICMP socket".to_owned(), EACCES, Severity::Medium)
+            }
             (AF_INET | AF_INET6, _) => ("network socket".to_owned(), EACCES, Severity::Medium),
             (other, _) => (format!("socket of address family {other}"), EAFNOSUPPORT, Severity::High),
         };
@@ -551,11 +582,20 @@ impl<'a> Watch<'a> {
         Verdict::Deny { errno, violation: Box::new(violation), kind: EventKind::SyscallBlocked }
     }
 
-    fn blocked_call(&self, call: &Notification, task: &Task, name: &str, errno: i32, severity: Severity) -> Verdict {
+    fn blocked_call(
+        &self,
+        call: &Notification,
+        task: &Task,
+        name: &str,
+        errno: i32,
+        severity: Severity,
+    ) -> Verdict {
         let process = &self.policy.process;
         let remedy = match name {
             "execve" | "execveat" if !process.allow_exec => "to allow: process.allowExec = true".to_owned(),
-            "fork" | "vfork" | "clone" if !process.allow_fork => "to allow: process.allowFork = true".to_owned(),
+            "fork" | "vfork" | "clone" if !process.allow_fork => {
+                "to allow: process.allowFork = true".to_owned()
+            }
             "memfd_create" | "execveat" => "closed because process.allowedExecutables is set".to_owned(),
             _ if ALWAYS_BLOCKED.contains(&name) || !call.is_native() => {
                 "nothing allows this at level 1 and 2".to_owned()

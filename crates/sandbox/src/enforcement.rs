@@ -59,7 +59,9 @@ impl Layer {
     pub fn weaker_without(self) -> &'static str {
         match self {
             Layer::Userns => "the command keeps your own identity on the host",
-            Layer::Mountns => "the filesystem is not hidden: paths outside the policy can be seen (stat, names)",
+            Layer::Mountns => {
+                "the filesystem is not hidden: paths outside the policy can be seen (stat, names)"
+            }
             Layer::Pidns => "host processes are visible, and processes left behind can outlive the run",
             Layer::Netns => "the network is closed by a system call filter only, not by an empty namespace",
             Layer::Ipcns => "System V and POSIX IPC objects of the host can be reached",

@@ -4,8 +4,8 @@
 use std::{fmt, path::PathBuf};
 
 use crate::spec::{
-    Access, Entry, Exec, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces, Owner, Scratch, Spec,
-    Terminal, Walls,
+    Access, Entry, Exec, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces, Owner, Scratch,
+    Spec, Terminal, Walls,
 };
 
 /// One step. The order of the variants is the order in which they appear.
@@ -72,7 +72,8 @@ impl Plan {
         if let Some(filter) = &spec.filter {
             use crate::linux::bpf::Action;
             let notified = filter.rules.iter().filter(|rule| {
-                rule.otherwise == Action::Notify || rule.cases.iter().any(|case| case.action == Action::Notify)
+                rule.otherwise == Action::Notify
+                    || rule.cases.iter().any(|case| case.action == Action::Notify)
             });
             steps.push(Step::Seccomp { rules: filter.rules.len(), notified: notified.count() });
         }
@@ -130,7 +131,9 @@ impl fmt::Display for Step {
             Step::NoNewPrivileges => write!(f, "no new privileges"),
             Step::Landlock(rules) => {
                 write!(f, "landlock, {} rules:", rules.len())?;
-                rules.iter().try_for_each(|rule| write!(f, "\n       {} {}", rule.access, rule.path.display()))
+                rules
+                    .iter()
+                    .try_for_each(|rule| write!(f, "\n       {} {}", rule.access, rule.path.display()))
             }
             Step::StartInit => write!(f, "start the command's process under a small init"),
             Step::Terminal(Terminal::Inherit) => write!(f, "pass on the standard streams"),
@@ -164,7 +167,9 @@ impl fmt::Display for Entry {
             }
             Entry::Private { path, .. } => write!(f, "private    {}", path.display()),
             Entry::Directory { path } => write!(f, "directory  {}", path.display()),
-            Entry::Symlink { path, target } => write!(f, "link       {} -> {}", path.display(), target.display()),
+            Entry::Symlink { path, target } => {
+                write!(f, "link       {} -> {}", path.display(), target.display())
+            }
             Entry::Text { path, .. } => write!(f, "made       {}", path.display()),
             Entry::Mask { path, kind: Kind::Directory } => write!(f, "denied     {}/", path.display()),
             Entry::Mask { path, kind: Kind::File } => write!(f, "denied     {}", path.display()),

@@ -85,16 +85,37 @@ pub enum Kind {
 /// One thing in the new root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    Bind { path: PathBuf, kind: Kind, access: Access, exec: Exec, owner: Owner },
+    Bind {
+        path: PathBuf,
+        kind: Kind,
+        access: Access,
+        exec: Exec,
+        owner: Owner,
+    },
     /// A private writable directory, empty at the start, gone at the end.
-    Private { path: PathBuf, mode: u32, exec: Exec },
+    Private {
+        path: PathBuf,
+        mode: u32,
+        exec: Exec,
+    },
     /// An empty directory of the root itself.
-    Directory { path: PathBuf },
-    Symlink { path: PathBuf, target: PathBuf },
+    Directory {
+        path: PathBuf,
+    },
+    Symlink {
+        path: PathBuf,
+        target: PathBuf,
+    },
     /// A small read-only file made for the sandbox.
-    Text { path: PathBuf, content: String },
+    Text {
+        path: PathBuf,
+        content: String,
+    },
     /// Nothing can be read, written or listed here.
-    Mask { path: PathBuf, kind: Kind },
+    Mask {
+        path: PathBuf,
+        kind: Kind,
+    },
     Proc,
     Dev,
 }

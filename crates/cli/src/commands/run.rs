@@ -13,11 +13,7 @@ use lazaret_policy::{
     Policy, load,
     schema::{self, Level},
 };
-use lazaret_runtime::{
-    Report, Request, Requirement, prepare,
-    request::TerminalUse,
-    state::Directories,
-};
+use lazaret_runtime::{Report, Request, Requirement, prepare, request::TerminalUse, state::Directories};
 use rustix::fs::OFlags;
 
 use crate::{
@@ -182,4 +178,3 @@ fn write_report(mut file: File, report: &Report) -> anyhow::Result<()> {
     text.push(b'\n');
     file.write_all(&text).context("the report cannot be written")
 }
-

@@ -240,7 +240,12 @@ mod tests {
         let code = compile(&filter);
         assert!(code.len() < 4096);
         for rule in filter.rules.iter().filter(|r| r.cases.is_empty()) {
-            assert_eq!(run(&code, NATIVE_ARCH, rule.number, [0; 6]), ret(rule.otherwise).k, "{}", rule.number);
+            assert_eq!(
+                run(&code, NATIVE_ARCH, rule.number, [0; 6]),
+                ret(rule.otherwise).k,
+                "{}",
+                rule.number
+            );
         }
         for number in [400, 469, 1000, X32_BIT - 1] {
             assert_eq!(run(&code, NATIVE_ARCH, number, [0; 6]), ret(Action::Errno(38)).k);

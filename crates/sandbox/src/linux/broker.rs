@@ -46,7 +46,9 @@ pub enum Operation {
 impl Operation {
     fn from_byte(byte: u8) -> Option<Operation> {
         use Operation::{Bind, Connect, Link, Mkdir, Mknod, Open, Rename, Symlink, Truncate, Unlink};
-        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect, Unlink, Truncate].into_iter().find(|o| *o as u8 == byte)
+        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect, Unlink, Truncate]
+            .into_iter()
+            .find(|o| *o as u8 == byte)
     }
 }
 
@@ -375,7 +377,12 @@ impl Broker {
         Ok(None)
     }
 
-    fn unguarded_name(&self, request: &Request, base: Option<BorrowedFd<'_>>, path: &[u8]) -> Result<Place, Stop> {
+    fn unguarded_name(
+        &self,
+        request: &Request,
+        base: Option<BorrowedFd<'_>>,
+        path: &[u8],
+    ) -> Result<Place, Stop> {
         self.unguarded(request, base, path, false)
     }
 
@@ -478,7 +485,8 @@ fn resolve(
             continue;
         }
         let stat = rustix::fs::statat(&current, &*name, AtFlags::SYMLINK_NOFOLLOW);
-        let is_link = stat.as_ref().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+        let is_link =
+            stat.as_ref().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
         if is_link && (!last || follow_last || trailing_slash) {
             links += 1;
             if links > MAX_LINKS {
@@ -620,7 +628,10 @@ mod tests {
     #[test]
     fn links_dots_and_proc_lead_where_the_kernel_would_go() {
         let base = std::env::temp_dir().join(format!("lazaret-broker-{}", std::process::id()));
-        let base = { std::fs::create_dir_all(base.join("sub")).unwrap(); base.canonicalize().unwrap() };
+        let base = {
+            std::fs::create_dir_all(base.join("sub")).unwrap();
+            base.canonicalize().unwrap()
+        };
         std::os::unix::fs::symlink("secret", base.join("dangling")).unwrap();
         std::os::unix::fs::symlink("sub/../dangling", base.join("twice")).unwrap();
         let secret = base.join("secret");

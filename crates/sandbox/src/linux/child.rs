@@ -104,12 +104,14 @@ impl Child<'_> {
             Step::MapIdentity(identity) => self.map_identity(*identity)?,
             Step::DieWithParent => self.die_with_parent()?,
             Step::DetachMounts => {
-                rustix::mount::mount_change(c"/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
-                    .map_err(failed("make every mount private"))?;
+                rustix::mount::mount_change(
+                    c"/",
+                    MountPropagationFlags::REC | MountPropagationFlags::PRIVATE,
+                )
+                .map_err(failed("make every mount private"))?;
             }
             Step::NewRoot(scratch) => {
-                let sources =
-                    Sources::open(&self.prepared.spec.view, std::mem::take(&mut self.received))?;
+                let sources = Sources::open(&self.prepared.spec.view, std::mem::take(&mut self.received))?;
                 self.root = Some(Root::create(sources, *scratch)?);
             }
             Step::Place(entry) => self.root()?.place(entry)?,
@@ -151,7 +153,9 @@ impl Child<'_> {
     }
 
     fn root(&mut self) -> Result<&mut Root, Failure> {
-        self.root.as_mut().ok_or_else(|| failed("find the new root")(io::Error::from_raw_os_error(libc::EBADF)))
+        self.root
+            .as_mut()
+            .ok_or_else(|| failed("find the new root")(io::Error::from_raw_os_error(libc::EBADF)))
     }
 
     /// `clone3` made all of them but the network, or failed.
@@ -267,7 +271,7 @@ impl Child<'_> {
                         let spec = self.prepared.spec;
                         let broker = Broker { guarded: spec.guarded.clone(), sockets: spec.sockets.clone() };
                         init::run(control, pid, spec.namespaces, &broker)
-                    },
+                    }
                     None => sys::exit_now(125),
                 }
             }
@@ -309,7 +313,8 @@ impl Child<'_> {
         sys::reset_signals();
         self.verify_own_state();
         sys::duplicate_to(self.launch.as_fd(), LAUNCH_DESCRIPTOR).map_err(failed("keep the line open"))?;
-        let line = std::mem::replace(&mut self.launch, Channel::from_descriptor(sys::adopt(LAUNCH_DESCRIPTOR)));
+        let line =
+            std::mem::replace(&mut self.launch, Channel::from_descriptor(sys::adopt(LAUNCH_DESCRIPTOR)));
         drop(line);
         if !self.prepared.program.is_empty() {
             self.raise_filter()?;
@@ -340,8 +345,9 @@ impl Child<'_> {
         let bounded = self.prepared.spec.namespaces == Namespaces::None
             || sys::prctl(libc::PR_CAPBSET_READ, 21).is_ok_and(|value| value == 0);
         if bounded
-            && rustix::thread::capabilities(None)
-                .is_ok_and(|sets| sets.effective == none && sets.permitted == none && sets.inheritable == none)
+            && rustix::thread::capabilities(None).is_ok_and(|sets| {
+                sets.effective == none && sets.permitted == none && sets.inheritable == none
+            })
         {
             self.enforcement.add(Layer::Capabilities);
         }

@@ -1,10 +1,7 @@
 //! Process 1 of the sandbox: reaps, passes signals on, acts on behalf of the command where a rule needs a
 //! race-free check, and ends with the command, taking everything else along.
 
-use std::{
-    io,
-    os::fd::AsFd,
-};
+use std::{io, os::fd::AsFd};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},

@@ -60,7 +60,8 @@ pub fn restrict(rules: &[LandlockRule]) -> Result<Outcome, RulesetError> {
 }
 
 fn rights(access: LandlockAccess) -> BitFlags<AccessFs> {
-    let write = AccessFs::from_all(ABI_WANTED) & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock);
+    let write =
+        AccessFs::from_all(ABI_WANTED) & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     match access {
         LandlockAccess::List => AccessFs::ReadDir.into(),
@@ -72,4 +73,3 @@ fn rights(access: LandlockAccess) -> BitFlags<AccessFs> {
         LandlockAccess::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
     }
 }
-

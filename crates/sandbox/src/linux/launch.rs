@@ -2,7 +2,7 @@
 //! root can, hear what it reports, give the word to go, and hold the handles to steer and end it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry as MapEntry},
     ffi::CString,
     io,
     os::{
@@ -164,7 +164,9 @@ fn notifies(filter: &Filter) -> bool {
 
 fn c_strings(strings: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, LaunchError> {
     strings
-        .map(|s| CString::new(s).map_err(|e| LaunchError::Nul(String::from_utf8_lossy(&e.into_vec()).into_owned())))
+        .map(|s| {
+            CString::new(s).map_err(|e| LaunchError::Nul(String::from_utf8_lossy(&e.into_vec()).into_owned()))
+        })
         .collect()
 }
 
@@ -385,13 +387,14 @@ fn owned_mount(
     host: u32,
     namespaces: &mut BTreeMap<(u32, u32), OwnedFd>,
 ) -> Result<OwnedFd, LaunchError> {
-    let metadata =
-        std::fs::symlink_metadata(path).map_err(|source| LaunchError::Source { path: path.to_owned(), source })?;
+    let metadata = std::fs::symlink_metadata(path)
+        .map_err(|source| LaunchError::Source { path: path.to_owned(), source })?;
     let owner = (metadata.uid(), metadata.gid());
-    if !namespaces.contains_key(&owner) {
-        namespaces.insert(owner, make_user_namespace(owner, host).map_err(LaunchError::Map)?);
-    }
-    let mapped = MountAttributes { idmap: namespaces.get(&owner).map(OwnedFd::as_fd), ..attributes };
+    let namespace = match namespaces.entry(owner) {
+        MapEntry::Occupied(known) => known.into_mut(),
+        MapEntry::Vacant(new) => new.insert(make_user_namespace(owner, host).map_err(LaunchError::Map)?),
+    };
+    let mapped = MountAttributes { idmap: Some(namespace.as_fd()), ..attributes };
     match view::clone_tree(path, mapped) {
         Ok(tree) => Ok(tree),
         // Readable by others is readable enough.

@@ -9,7 +9,7 @@ mod init;
 mod landlock;
 pub mod launch;
 pub mod notify;
+mod socket_owner;
 pub mod sys;
 pub mod syscalls;
-mod socket_owner;
 mod view;

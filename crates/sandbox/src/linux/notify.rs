@@ -169,7 +169,8 @@ impl Task {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         let pid = self.numbers().map_or(self.pid, |numbers| numbers.host_process);
-        let pid = rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+        let pid =
+            rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
         Ok(rustix::process::pidfd_getfd(&pidfd, number, rustix::process::PidfdGetfdFlags::empty())?)
     }

@@ -7,8 +7,8 @@ mod table;
 #[path = "table_x86_64.rs"]
 mod table;
 
-pub use table::TABLE;
 use table::BY_NAME;
+pub use table::TABLE;
 
 /// The AUDIT_ARCH value that seccomp reports for native calls.
 #[cfg(target_arch = "x86_64")]

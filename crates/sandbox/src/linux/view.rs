@@ -110,13 +110,15 @@ impl Root {
     /// Mounts an empty root and goes there. The private directories are part of it, each bound onto itself:
     /// so they share one budget, and stay writable when the root is sealed.
     pub fn create(sources: Sources, scratch: Scratch) -> Result<Root> {
-        let staging = STAGING
-            .iter()
-            .find(|path| Path::new(path).is_dir())
-            .ok_or_else(|| on("find a directory to mount the new root on")(io::Error::from_raw_os_error(libc::ENOENT)))?;
+        let staging = STAGING.iter().find(|path| Path::new(path).is_dir()).ok_or_else(|| {
+            on("find a directory to mount the new root on")(io::Error::from_raw_os_error(libc::ENOENT))
+        })?;
         // The skeleton itself takes a few pages and some dozens of inodes.
-        let options =
-            format!("mode=0755,size={},nr_inodes={}", scratch.bytes.saturating_add(1 << 18), scratch.inodes.saturating_add(256));
+        let options = format!(
+            "mode=0755,size={},nr_inodes={}",
+            scratch.bytes.saturating_add(1 << 18),
+            scratch.inodes.saturating_add(256)
+        );
         rustix::mount::mount(
             c"tmpfs",
             *staging,
@@ -125,8 +127,13 @@ impl Root {
             Some(std::ffi::CString::new(options).unwrap_or_default().as_c_str()),
         )
         .map_err(on("mount the new root"))?;
-        let fd = rustix::fs::openat(CWD, *staging, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(on("open the new root"))?;
+        let fd = rustix::fs::openat(
+            CWD,
+            *staging,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(on("open the new root"))?;
         rustix::process::fchdir(&fd).map_err(on("enter the new root"))?;
         Ok(Root { fd, sources })
     }
@@ -225,9 +232,9 @@ impl Root {
     }
 
     fn parent(&self, path: &Path) -> Result<(OwnedFd, std::ffi::OsString)> {
-        let name = path
-            .file_name()
-            .ok_or_else(|| on(format!("place {}", path.display()))(io::Error::from_raw_os_error(libc::EINVAL)))?;
+        let name = path.file_name().ok_or_else(|| {
+            on(format!("place {}", path.display()))(io::Error::from_raw_os_error(libc::EINVAL))
+        })?;
         Ok((self.directory(path.parent().unwrap_or(Path::new("/")), 0o755)?, name.to_owned()))
     }
 

@@ -1,0 +1,134 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_lazaret_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_lazaret_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_lazaret_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_lazaret_using_subcommand
+    set -l cmd (__fish_lazaret_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c lazaret -n "__fish_lazaret_needs_command" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_needs_command" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "run" -d 'Run a command in a sandbox'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "doctor" -d 'Say what this host can enforce, and how to get the rest'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "policy" -d 'Check policies, print their schema or a built-in one'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "profile" -d 'List and show the built-in profiles'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "audit" -d 'Verify and read the audit log'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "bench" -d 'Measure start-up against bubblewrap, interleaved'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "completions" -d 'Print completions for a shell'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "man" -d 'Write the man pages into a directory'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l policy -d 'Policy file, JSON or TOML' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l profile -d 'Built-in profile' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l level -d 'Isolation level: 0 none (needs the administrator\'s approval), 1 process, 2 full' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l ro -d 'Make a path visible, read-only' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l rw -d 'Make a path visible and writable' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l deny -d 'Deny a path, also below an allowed one, also when it does not exist yet' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l env -d 'Pass a variable through, or set it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l memory -d 'Most memory (bytes, or with K, M, G)' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l cpu-time -d 'Most CPU time (milliseconds, or with s, m, h)' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l timeout -d 'Most wall-clock time; then SIGTERM, and after a grace period SIGKILL for everything' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l max-procs -d 'Most processes and threads' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l max-write -d 'Most that can be written to private storage and to any one file' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l on-escape -d 'What follows an escape attempt (default: kill at level 2)' -r -f -a "kill\t''
+deny\t''"
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l audit -d 'The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l report -d 'Write a report as JSON' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l enforce -d 'Refuse to run when a layer is missing (the default)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l warn -d 'Run with the layers there are, and say what is weaker'
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l plan -d 'Print the steps and start nothing'
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l json -d 'With --plan: as JSON'
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand doctor" -l json -d 'Machine-readable output'
+complete -c lazaret -n "__fish_lazaret_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand doctor" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -f -a "check" -d 'Load and check a policy file'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -f -a "schema" -d 'Print the JSON Schema, for editors'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -f -a "show" -d 'Print a built-in policy'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from check" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from schema" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from schema" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from show" -l json -d 'As JSON instead of TOML'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from help" -f -a "check" -d 'Load and check a policy file'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from help" -f -a "schema" -d 'Print the JSON Schema, for editors'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from help" -f -a "show" -d 'Print a built-in policy'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and not __fish_seen_subcommand_from list show help" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and not __fish_seen_subcommand_from list show help" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and not __fish_seen_subcommand_from list show help" -f -a "list" -d 'List the built-in profiles'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and not __fish_seen_subcommand_from list show help" -f -a "show" -d 'Print a profile'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and not __fish_seen_subcommand_from list show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from list" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from show" -l json -d 'As JSON instead of TOML'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the built-in profiles'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "show" -d 'Print a profile'
+complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -f -a "verify" -d 'Check the hash chain; names the first broken line'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -f -a "show" -d 'Show the events of one sandbox, or the last of all'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from verify" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from verify" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from show" -l file -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from show" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "verify" -d 'Check the hash chain; names the first broken line'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show the events of one sandbox, or the last of all'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand bench" -l runs -d 'Launches of each' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand bench" -l against -d 'Other lazaret executables to measure beside this one' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand bench" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand bench" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand bench" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand completions" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand man" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand man" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run doctor policy profile audit bench completions man help" -f -a "run" -d 'Run a command in a sandbox'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run doctor policy profile audit bench completions man help" -f -a "doctor" -d 'Say what this host can enforce, and how to get the rest'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run doctor policy profile audit bench completions man help" -f -a "policy" -d 'Check policies, print their schema or a built-in one'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run doctor policy profile audit bench completions man help" -f -a "profile" -d 'List and show the built-in profiles'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run doctor policy profile audit bench completions man help" -f -a "audit" -d 'Verify and read the audit log'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run doctor policy profile audit bench completions man help" -f -a "bench" -d 'Measure start-up against bubblewrap, interleaved'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run doctor policy profile audit bench completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run doctor policy profile audit bench completions man help" -f -a "man" -d 'Write the man pages into a directory'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run doctor policy profile audit bench completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from policy" -f -a "check" -d 'Load and check a policy file'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from policy" -f -a "schema" -d 'Print the JSON Schema, for editors'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from policy" -f -a "show" -d 'Print a built-in policy'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "list" -d 'List the built-in profiles'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "show" -d 'Print a profile'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "verify" -d 'Check the hash chain; names the first broken line'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "show" -d 'Show the events of one sandbox, or the last of all'

@@ -1,0 +1,725 @@
+#compdef lazaret
+
+autoload -U is-at-least
+
+_lazaret() {
+    typeset -A opt_args
+    typeset -a _arguments_options
+    local ret=1
+
+    if is-at-least 5.2; then
+        _arguments_options=(-s -S -C)
+    else
+        _arguments_options=(-s -C)
+    fi
+
+    local context curcontext="$curcontext" state line
+    _arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_lazaret_commands" \
+"*::: :->lazaret" \
+&& ret=0
+    case $state in
+    (lazaret)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-command-$line[1]:"
+        case $line[1] in
+            (run)
+_arguments "${_arguments_options[@]}" : \
+'(--profile)--policy=[Policy file, JSON or TOML]:FILE:_files' \
+'--profile=[Built-in profile]:NAME:_default' \
+'--level=[Isolation level\: 0 none (needs the administrator'\''s approval), 1 process, 2 full]:LEVEL:_default' \
+'*--ro=[Make a path visible, read-only]:PATH:_files' \
+'*--rw=[Make a path visible and writable]:PATH:_files' \
+'*--deny=[Deny a path, also below an allowed one, also when it does not exist yet]:PATH:_files' \
+'*--env=[Pass a variable through, or set it]:NAME[=VALUE]:_default' \
+'--memory=[Most memory (bytes, or with K, M, G)]:SIZE:_default' \
+'--cpu-time=[Most CPU time (milliseconds, or with s, m, h)]:TIME:_default' \
+'--timeout=[Most wall-clock time; then SIGTERM, and after a grace period SIGKILL for everything]:TIME:_default' \
+'--max-procs=[Most processes and threads]:N:_default' \
+'--max-write=[Most that can be written to private storage and to any one file]:SIZE:_default' \
+'--on-escape=[What follows an escape attempt (default\: kill at level 2)]:ON_ESCAPE:(kill deny)' \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--report=[Write a report as JSON]:FILE:_files' \
+'(--warn)--enforce[Refuse to run when a layer is missing (the default)]' \
+'--warn[Run with the layers there are, and say what is weaker]' \
+'--plan[Print the steps and start nothing]' \
+'--json[With --plan\: as JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'*::command -- The command and its arguments:_default' \
+&& ret=0
+;;
+(doctor)
+_arguments "${_arguments_options[@]}" : \
+'--json[Machine-readable output]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(policy)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_lazaret__subcmd__policy_commands" \
+"*::: :->policy" \
+&& ret=0
+
+    case $state in
+    (policy)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-policy-command-$line[1]:"
+        case $line[1] in
+            (check)
+_arguments "${_arguments_options[@]}" : \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':file:_files' \
+&& ret=0
+;;
+(schema)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+'--json[As JSON instead of TOML]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name:_default' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__policy__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-policy-help-command-$line[1]:"
+        case $line[1] in
+            (check)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(schema)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
+;;
+(profile)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_lazaret__subcmd__profile_commands" \
+"*::: :->profile" \
+&& ret=0
+
+    case $state in
+    (profile)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-profile-command-$line[1]:"
+        case $line[1] in
+            (list)
+_arguments "${_arguments_options[@]}" : \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+'--json[As JSON instead of TOML]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name:_default' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__profile__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-profile-help-command-$line[1]:"
+        case $line[1] in
+            (list)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
+;;
+(audit)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_lazaret__subcmd__audit_commands" \
+"*::: :->audit" \
+&& ret=0
+
+    case $state in
+    (audit)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-audit-command-$line[1]:"
+        case $line[1] in
+            (verify)
+_arguments "${_arguments_options[@]}" : \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'::file -- \[default\: $XDG_STATE_HOME/lazaret/audit.jsonl\]:_files' \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+'--file=[]:FILE:_files' \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'::sandbox -- A sandbox id, or the beginning of one:_default' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__audit__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-audit-help-command-$line[1]:"
+        case $line[1] in
+            (verify)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
+;;
+(bench)
+_arguments "${_arguments_options[@]}" : \
+'--runs=[Launches of each]:RUNS:_default' \
+'*--against=[Other lazaret executables to measure beside this one]:FILE:_files' \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(completions)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':shell:(bash elvish fish powershell zsh)' \
+&& ret=0
+;;
+(man)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':directory:_files' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-help-command-$line[1]:"
+        case $line[1] in
+            (run)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(doctor)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(policy)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__help__subcmd__policy_commands" \
+"*::: :->policy" \
+&& ret=0
+
+    case $state in
+    (policy)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-help-policy-command-$line[1]:"
+        case $line[1] in
+            (check)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(schema)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+(profile)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__help__subcmd__profile_commands" \
+"*::: :->profile" \
+&& ret=0
+
+    case $state in
+    (profile)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-help-profile-command-$line[1]:"
+        case $line[1] in
+            (list)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+(audit)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__help__subcmd__audit_commands" \
+"*::: :->audit" \
+&& ret=0
+
+    case $state in
+    (audit)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-help-audit-command-$line[1]:"
+        case $line[1] in
+            (verify)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+(bench)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(completions)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(man)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
+}
+
+(( $+functions[_lazaret_commands] )) ||
+_lazaret_commands() {
+    local commands; commands=(
+'run:Run a command in a sandbox' \
+'doctor:Say what this host can enforce, and how to get the rest' \
+'policy:Check policies, print their schema or a built-in one' \
+'profile:List and show the built-in profiles' \
+'audit:Verify and read the audit log' \
+'bench:Measure start-up against bubblewrap, interleaved' \
+'completions:Print completions for a shell' \
+'man:Write the man pages into a directory' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit_commands] )) ||
+_lazaret__subcmd__audit_commands() {
+    local commands; commands=(
+'verify:Check the hash chain; names the first broken line' \
+'show:Show the events of one sandbox, or the last of all' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret audit commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__help_commands] )) ||
+_lazaret__subcmd__audit__subcmd__help_commands() {
+    local commands; commands=(
+'verify:Check the hash chain; names the first broken line' \
+'show:Show the events of one sandbox, or the last of all' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret audit help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__help_commands] )) ||
+_lazaret__subcmd__audit__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit help help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__show_commands] )) ||
+_lazaret__subcmd__audit__subcmd__help__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit help show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__verify_commands] )) ||
+_lazaret__subcmd__audit__subcmd__help__subcmd__verify_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit help verify commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__show_commands] )) ||
+_lazaret__subcmd__audit__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__verify_commands] )) ||
+_lazaret__subcmd__audit__subcmd__verify_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit verify commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__bench_commands] )) ||
+_lazaret__subcmd__bench_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret bench commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__completions_commands] )) ||
+_lazaret__subcmd__completions_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret completions commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__doctor_commands] )) ||
+_lazaret__subcmd__doctor_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret doctor commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help_commands] )) ||
+_lazaret__subcmd__help_commands() {
+    local commands; commands=(
+'run:Run a command in a sandbox' \
+'doctor:Say what this host can enforce, and how to get the rest' \
+'policy:Check policies, print their schema or a built-in one' \
+'profile:List and show the built-in profiles' \
+'audit:Verify and read the audit log' \
+'bench:Measure start-up against bubblewrap, interleaved' \
+'completions:Print completions for a shell' \
+'man:Write the man pages into a directory' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__audit_commands] )) ||
+_lazaret__subcmd__help__subcmd__audit_commands() {
+    local commands; commands=(
+'verify:Check the hash chain; names the first broken line' \
+'show:Show the events of one sandbox, or the last of all' \
+    )
+    _describe -t commands 'lazaret help audit commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__audit__subcmd__show_commands] )) ||
+_lazaret__subcmd__help__subcmd__audit__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help audit show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__audit__subcmd__verify_commands] )) ||
+_lazaret__subcmd__help__subcmd__audit__subcmd__verify_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help audit verify commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__bench_commands] )) ||
+_lazaret__subcmd__help__subcmd__bench_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help bench commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__completions_commands] )) ||
+_lazaret__subcmd__help__subcmd__completions_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help completions commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__doctor_commands] )) ||
+_lazaret__subcmd__help__subcmd__doctor_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help doctor commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__help_commands] )) ||
+_lazaret__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__man_commands] )) ||
+_lazaret__subcmd__help__subcmd__man_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help man commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__policy_commands] )) ||
+_lazaret__subcmd__help__subcmd__policy_commands() {
+    local commands; commands=(
+'check:Load and check a policy file' \
+'schema:Print the JSON Schema, for editors' \
+'show:Print a built-in policy' \
+    )
+    _describe -t commands 'lazaret help policy commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__policy__subcmd__check_commands] )) ||
+_lazaret__subcmd__help__subcmd__policy__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help policy check commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__policy__subcmd__schema_commands] )) ||
+_lazaret__subcmd__help__subcmd__policy__subcmd__schema_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help policy schema commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__policy__subcmd__show_commands] )) ||
+_lazaret__subcmd__help__subcmd__policy__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help policy show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__profile_commands] )) ||
+_lazaret__subcmd__help__subcmd__profile_commands() {
+    local commands; commands=(
+'list:List the built-in profiles' \
+'show:Print a profile' \
+    )
+    _describe -t commands 'lazaret help profile commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__profile__subcmd__list_commands] )) ||
+_lazaret__subcmd__help__subcmd__profile__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help profile list commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__profile__subcmd__show_commands] )) ||
+_lazaret__subcmd__help__subcmd__profile__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help profile show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__run_commands] )) ||
+_lazaret__subcmd__help__subcmd__run_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help run commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__man_commands] )) ||
+_lazaret__subcmd__man_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret man commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__policy_commands] )) ||
+_lazaret__subcmd__policy_commands() {
+    local commands; commands=(
+'check:Load and check a policy file' \
+'schema:Print the JSON Schema, for editors' \
+'show:Print a built-in policy' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret policy commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__policy__subcmd__check_commands] )) ||
+_lazaret__subcmd__policy__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret policy check commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__policy__subcmd__help_commands] )) ||
+_lazaret__subcmd__policy__subcmd__help_commands() {
+    local commands; commands=(
+'check:Load and check a policy file' \
+'schema:Print the JSON Schema, for editors' \
+'show:Print a built-in policy' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret policy help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__policy__subcmd__help__subcmd__check_commands] )) ||
+_lazaret__subcmd__policy__subcmd__help__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret policy help check commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__policy__subcmd__help__subcmd__help_commands] )) ||
+_lazaret__subcmd__policy__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret policy help help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__policy__subcmd__help__subcmd__schema_commands] )) ||
+_lazaret__subcmd__policy__subcmd__help__subcmd__schema_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret policy help schema commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__policy__subcmd__help__subcmd__show_commands] )) ||
+_lazaret__subcmd__policy__subcmd__help__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret policy help show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__policy__subcmd__schema_commands] )) ||
+_lazaret__subcmd__policy__subcmd__schema_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret policy schema commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__policy__subcmd__show_commands] )) ||
+_lazaret__subcmd__policy__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret policy show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__profile_commands] )) ||
+_lazaret__subcmd__profile_commands() {
+    local commands; commands=(
+'list:List the built-in profiles' \
+'show:Print a profile' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret profile commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__profile__subcmd__help_commands] )) ||
+_lazaret__subcmd__profile__subcmd__help_commands() {
+    local commands; commands=(
+'list:List the built-in profiles' \
+'show:Print a profile' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret profile help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__profile__subcmd__help__subcmd__help_commands] )) ||
+_lazaret__subcmd__profile__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret profile help help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__profile__subcmd__help__subcmd__list_commands] )) ||
+_lazaret__subcmd__profile__subcmd__help__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret profile help list commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__profile__subcmd__help__subcmd__show_commands] )) ||
+_lazaret__subcmd__profile__subcmd__help__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret profile help show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__profile__subcmd__list_commands] )) ||
+_lazaret__subcmd__profile__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret profile list commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__profile__subcmd__show_commands] )) ||
+_lazaret__subcmd__profile__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret profile show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__run_commands] )) ||
+_lazaret__subcmd__run_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret run commands' commands "$@"
+}
+
+if [ "$funcstack[1]" = "_lazaret" ]; then
+    _lazaret "$@"
+else
+    compdef _lazaret lazaret
+fi
