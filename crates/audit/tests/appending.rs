@@ -237,18 +237,3 @@ fn a_deleted_log_is_not_written_into_the_void() {
     std::fs::remove_file(dir.log()).unwrap();
     assert!(matches!(log.append(&event(2)), Err(AuditError::Gone { .. })));
 }
-
-#[test]
-#[ignore = "a measurement, to be run in a release build"]
-fn an_append_takes_microseconds() {
-    let dir = Dir::new();
-    let log = Log::open(&dir.log()).unwrap();
-    let event =
-        event(1).with("argv", vec!["git", "status", "--short"]).with("path", "/workspace/src/main.rs");
-    let start = std::time::Instant::now();
-    (0..20_000).for_each(|_| drop(log.append(&event).unwrap()));
-    println!("append: {:?}", start.elapsed() / 20_000);
-    let start = std::time::Instant::now();
-    verify(&dir.log()).unwrap();
-    println!("verify: {:?} a line", start.elapsed() / 20_000);
-}

@@ -7,6 +7,7 @@ pub mod doctor;
 mod environment;
 mod filter;
 mod lower;
+mod paths;
 pub mod record;
 pub mod report;
 pub mod request;
@@ -14,6 +15,7 @@ pub mod run;
 pub mod state;
 mod supervise;
 mod terminal;
+mod view;
 mod watch;
 
 pub use report::Report;

@@ -17,7 +17,7 @@ use lazaret_policy::{
     violation::{Indicator, Severity, severity_of_syscall},
 };
 use lazaret_sandbox::linux::{
-    broker::{Operation, Reply, Request},
+    errand::{Operation, Reply, Request},
     launch::Sandbox,
     notify::{Listener, Notification, Task},
 };

@@ -6,13 +6,13 @@
 //! than it could there. One request at a time, therefore no two acts can race with each other.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     io,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-        unix::ffi::{OsStrExt, OsStringExt},
+        unix::ffi::OsStrExt,
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use rustix::{
@@ -22,129 +22,11 @@ use rustix::{
 
 use super::{
     channel::Channel,
-    launch::Tag,
+    errand::{Operation, Reply, Request},
     socket_owner,
     sys::{self, Cloned},
+    walk::{Place, Resolved, canonical, resolve},
 };
-
-/// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Operation {
-    Open = 1,
-    Mkdir,
-    Mknod,
-    Symlink,
-    Link,
-    Rename,
-    Bind,
-    Connect,
-    Unlink,
-    Truncate,
-}
-
-impl Operation {
-    fn from_byte(byte: u8) -> Option<Operation> {
-        use Operation::{Bind, Connect, Link, Mkdir, Mknod, Open, Rename, Symlink, Truncate, Unlink};
-        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect, Unlink, Truncate]
-            .into_iter()
-            .find(|o| *o as u8 == byte)
-    }
-}
-
-/// A request as it travels from the supervisor to init. Descriptors travel along: the directory that `path`
-/// starts from, the one for `other`, the socket; see each operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    pub id: u64,
-    pub operation: Operation,
-    /// The process and thread that asked, as numbered inside.
-    pub pid: u32,
-    pub tid: u32,
-    pub umask: u32,
-    pub flags: u32,
-    pub mode: u32,
-    pub device: u64,
-    pub path: Vec<u8>,
-    /// The second path of link, rename and symlink; the raw address of bind and connect.
-    pub other: Vec<u8>,
-}
-
-impl Request {
-    pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![Tag::Act as u8, self.operation as u8];
-        bytes.extend(self.id.to_le_bytes());
-        for number in [self.pid, self.tid, self.umask, self.flags, self.mode, self.path.len() as u32] {
-            bytes.extend(number.to_le_bytes());
-        }
-        bytes.extend(self.device.to_le_bytes());
-        bytes.extend(&self.path);
-        bytes.extend(&self.other);
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Request> {
-        let (operation, bytes) = bytes.split_first()?;
-        let (id, bytes) = bytes.split_first_chunk()?;
-        let mut rest = bytes;
-        let mut number = || -> Option<u32> {
-            let (head, tail) = rest.split_first_chunk()?;
-            rest = tail;
-            Some(u32::from_le_bytes(*head))
-        };
-        let (pid, tid, umask, flags, mode, length) =
-            (number()?, number()?, number()?, number()?, number()?, number()?);
-        let (device, rest) = rest.split_first_chunk()?;
-        let (path, other) = rest.split_at_checked(length as usize)?;
-        Some(Request {
-            id: u64::from_le_bytes(*id),
-            operation: Operation::from_byte(*operation)?,
-            pid,
-            tid,
-            umask,
-            flags,
-            mode,
-            device: u64::from_le_bytes(*device),
-            path: path.to_vec(),
-            other: other.to_vec(),
-        })
-    }
-}
-
-/// What came of a request.
-#[derive(Debug)]
-pub struct Reply {
-    pub id: u64,
-    /// 0, or the errno of the act.
-    pub errno: i32,
-    /// A guard or the socket rule refused it: the path that was meant.
-    pub refused: Option<PathBuf>,
-    pub descriptor: Option<OwnedFd>,
-}
-
-impl Reply {
-    fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![Tag::Acted as u8];
-        bytes.extend(self.id.to_le_bytes());
-        bytes.extend(self.errno.to_le_bytes());
-        if let Some(path) = &self.refused {
-            bytes.extend(path.as_os_str().as_bytes());
-        }
-        bytes
-    }
-
-    pub fn decode(bytes: &[u8], descriptors: Vec<OwnedFd>) -> Option<Reply> {
-        let (_, bytes) = bytes.split_first()?;
-        let (id, bytes) = bytes.split_first_chunk()?;
-        let (errno, path) = bytes.split_first_chunk()?;
-        Some(Reply {
-            id: u64::from_le_bytes(*id),
-            errno: i32::from_le_bytes(*errno),
-            refused: (!path.is_empty()).then(|| PathBuf::from(OsString::from_vec(path.to_vec()))),
-            descriptor: descriptors.into_iter().next(),
-        })
-    }
-}
 
 /// Why an act did not happen.
 enum Stop {
@@ -174,12 +56,6 @@ pub struct Broker {
     pub guarded: Vec<PathBuf>,
     /// Sockets of the host that may be connected to.
     pub sockets: Vec<PathBuf>,
-}
-
-/// Where a path led: an open parent directory and the last name, every link on the way resolved.
-struct Place {
-    parent: OwnedFd,
-    name: OsString,
 }
 
 impl Broker {
@@ -423,7 +299,7 @@ impl Broker {
         path: &[u8],
         follow_last: bool,
     ) -> Result<Place, Stop> {
-        match resolve(request, base, path, follow_last)? {
+        match resolve(request.caller(), base, path, follow_last)? {
             Resolved::Place(place) => Ok(place),
             Resolved::Magic(_) => Err(Errno::ACCESS.into()),
         }
@@ -440,104 +316,11 @@ impl Broker {
         if !follow_last {
             return Ok(None);
         }
-        match resolve(request, base, path, true) {
+        match resolve(request.caller(), base, path, true) {
             Ok(Resolved::Magic(path)) => Ok(Some(path)),
             Ok(Resolved::Place(_)) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
-    }
-}
-
-enum Resolved {
-    Place(Place),
-    Magic(PathBuf),
-}
-
-const MAX_LINKS: usize = 40;
-const PROC_MAGIC: i64 = 0x9fa0;
-
-fn resolve(
-    request: &Request,
-    base: Option<BorrowedFd<'_>>,
-    path: &[u8],
-    follow_last: bool,
-) -> Result<Resolved, Errno> {
-    if path.is_empty() {
-        return Err(Errno::NOENT);
-    }
-    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = || rustix::fs::openat(CWD, c"/", directory, Mode::empty());
-    let mut current = match base {
-        Some(base) if !path.starts_with(b"/") => rustix::io::dup(base)?,
-        _ => root()?,
-    };
-    // Components still to go, the next one last.
-    let split = |path: &[u8]| -> Vec<Vec<u8>> {
-        path.split(|b| *b == b'/').filter(|c| !c.is_empty() && *c != b".").rev().map(<[u8]>::to_vec).collect()
-    };
-    let mut todo = split(path);
-    let mut trailing_slash = path.ends_with(b"/");
-    let mut links = 0;
-    while let Some(name) = todo.pop() {
-        let last = todo.is_empty();
-        if name == b".." {
-            current = rustix::fs::openat(&current, c"..", directory, Mode::empty())?;
-            continue;
-        }
-        let stat = rustix::fs::statat(&current, &*name, AtFlags::SYMLINK_NOFOLLOW);
-        let is_link =
-            stat.as_ref().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
-        if is_link && (!last || follow_last || trailing_slash) {
-            links += 1;
-            if links > MAX_LINKS {
-                return Err(Errno::LOOP);
-            }
-            let in_proc = rustix::fs::fstatfs(&current)?.f_type as i64 == PROC_MAGIC;
-            let target = match name.as_slice() {
-                // These mean the process that asks, which is not this one.
-                b"self" if in_proc => request.pid.to_string().into_bytes(),
-                b"thread-self" if in_proc => format!("{}/task/{}", request.pid, request.tid).into_bytes(),
-                _ => rustix::fs::readlinkat(&current, &*name, Vec::new())?.into_bytes(),
-            };
-            let ordinary_in_proc = matches!(name.as_slice(), b"self" | b"thread-self" | b"mounts" | b"net");
-            if in_proc && !ordinary_in_proc {
-                if last {
-                    let fd_path = std::fs::read_link(format!("/proc/self/fd/{}", current.as_raw_fd()))
-                        .map_err(|_| Errno::ACCESS)?;
-                    return Ok(Resolved::Magic(fd_path.join(OsStr::from_bytes(&name))));
-                }
-                current = rustix::fs::openat(&current, &*name, directory, Mode::empty())?;
-                continue;
-            }
-            if target.starts_with(b"/") {
-                current = root()?;
-            }
-            if last && target.ends_with(b"/") {
-                trailing_slash = true;
-            }
-            todo.extend(split(&target));
-            if todo.is_empty() {
-                todo.push(b".".to_vec());
-            }
-            continue;
-        }
-        if last {
-            return Ok(Resolved::Place(Place { parent: current, name: OsString::from_vec(name) }));
-        }
-        current = rustix::fs::openat(&current, &*name, directory | OFlags::NOFOLLOW, Mode::empty())?;
-    }
-    // The path was a directory itself (".", "/", "a/.."): nothing to create there.
-    Ok(Resolved::Place(Place { parent: current, name: OsString::from(".") }))
-}
-
-/// The path of a place as seen inside.
-fn canonical(place: &Place) -> PathBuf {
-    let parent = std::fs::read_link(format!("/proc/self/fd/{}", place.parent.as_raw_fd()));
-    match parent {
-        Ok(parent) if place.name == "." => parent,
-        Ok(parent) => parent.join(&place.name),
-        // Without /proc the path cannot be told: a path that no rule allows.
-        Err(_) => Path::new("/").to_owned(),
     }
 }
 
@@ -584,69 +367,5 @@ fn delegate(
             answer(control, &reply);
             sys::exit_now(0)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(path: &[u8]) -> Request {
-        Request {
-            id: 7,
-            operation: Operation::Open,
-            pid: std::process::id(),
-            tid: std::process::id(),
-            umask: 0o22,
-            flags: (libc::O_CREAT | libc::O_WRONLY) as u32,
-            mode: 0o644,
-            device: 3,
-            path: path.to_vec(),
-            other: b"other".to_vec(),
-        }
-    }
-
-    #[test]
-    fn a_request_survives_the_trip() {
-        let request = request(b"/a/b");
-        let bytes = request.encode();
-        assert_eq!(Request::decode(&bytes[1..]), Some(request));
-        for end in 0..30 {
-            assert!(Request::decode(&bytes[1..end.max(1)]).is_none());
-        }
-    }
-
-    fn walked(base: &Path, path: &str) -> PathBuf {
-        let dir = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let request = request(path.as_bytes());
-        match resolve(&request, Some(dir.as_fd()), path.as_bytes(), true).unwrap() {
-            Resolved::Place(place) => canonical(&place),
-            Resolved::Magic(path) => path,
-        }
-    }
-
-    #[test]
-    fn links_dots_and_proc_lead_where_the_kernel_would_go() {
-        let base = std::env::temp_dir().join(format!("lazaret-broker-{}", std::process::id()));
-        let base = {
-            std::fs::create_dir_all(base.join("sub")).unwrap();
-            base.canonicalize().unwrap()
-        };
-        std::os::unix::fs::symlink("secret", base.join("dangling")).unwrap();
-        std::os::unix::fs::symlink("sub/../dangling", base.join("twice")).unwrap();
-        let secret = base.join("secret");
-        for path in ["secret", "./secret", "sub/../secret", "sub//..//./secret", "dangling", "twice"] {
-            assert_eq!(walked(&base, path), secret, "{path}");
-        }
-        assert_eq!(walked(&base, &format!("{}/secret", base.display())), secret);
-        assert_eq!(walked(&base, "/proc/self/root/etc/x"), Path::new("/etc/x"));
-        let file = std::fs::File::create(base.join("open")).unwrap();
-        let by_number = walked(&base, &format!("/proc/self/fd/{}", file.as_raw_fd()));
-        assert!(by_number.ends_with(format!("fd/{}", file.as_raw_fd())), "{by_number:?}");
-        std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
-        let dir = rustix::fs::open(&base, OFlags::PATH, Mode::empty()).unwrap();
-        let looped = resolve(&request(b"loop"), Some(dir.as_fd()), b"loop", true);
-        assert!(matches!(looped, Err(Errno::LOOP)));
-        std::fs::remove_dir_all(&base).unwrap();
     }
 }

@@ -16,9 +16,9 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::{
     bpf::{self, Action, Filter},
-    broker::{Reply, Request},
     channel::{Channel, MAX_DESCRIPTORS},
     child::{self, Prepared},
+    errand::{Reply, Request},
     notify::Listener,
     sys::{self, Block, Cloned, Ended, MountAttributes},
     view,

@@ -2,9 +2,10 @@
 //! (inside, step by step); `init` is what stays inside as process 1.
 
 pub mod bpf;
-pub mod broker;
+mod broker;
 mod channel;
 mod child;
+pub mod errand;
 mod init;
 mod landlock;
 pub mod launch;
@@ -13,3 +14,4 @@ mod socket_owner;
 pub mod sys;
 pub mod syscalls;
 mod view;
+mod walk;

@@ -1,0 +1,35 @@
+//! Black-box tests of the program `lazaret`: every test runs the binary as a person would and judges from
+//! outside. Where the test process is root, everything that is enforced is tried twice: started by root and
+//! started by an ordinary user.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+mod case;
+mod terminal;
+
+mod audit;
+mod command_line;
+mod degraded;
+mod environment;
+mod executables;
+mod exit_codes;
+mod identity;
+mod interactive;
+mod leftovers;
+mod levels;
+mod limits;
+mod paths;
+mod policy;
+mod real_programs;
+mod refusals;
+mod signals;
+mod streams;
+mod telling;
+mod view;

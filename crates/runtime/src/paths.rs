@@ -1,0 +1,37 @@
+//! Paths by name: containment and canonical forms, cheap enough for a launch.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+};
+
+/// Is `path` the same as `above`, or below it? Both are absolute and normal, so bytes tell; this runs some
+/// thousand times per launch, and walking components would take most of a millisecond.
+pub fn is_at_or_below(path: &Path, above: &Path) -> bool {
+    let (path, above) = (path.as_os_str().as_bytes(), above.as_os_str().as_bytes());
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || above == b"/")
+}
+
+/// The path without links, in three system calls where the C library takes one per component.
+pub fn canonical(path: &Path) -> io::Result<PathBuf> {
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+    let handle = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    match fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())) {
+        Ok(canonical) if canonical.is_absolute() => Ok(canonical),
+        _ => path.canonicalize(),
+    }
+}
+
+/// Resolves links in the part of a path that exists; the rest stays as it is. Many denied paths share their
+/// parents, so those are remembered.
+pub fn canonical_as_far_as_it_exists(path: &Path, parents: &mut BTreeMap<PathBuf, PathBuf>) -> PathBuf {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    if let Some(known) = parents.get(parent) {
+        return known.join(name);
+    }
+    let resolved = canonical(parent).unwrap_or_else(|_| canonical_as_far_as_it_exists(parent, parents));
+    parents.insert(parent.to_owned(), resolved.clone());
+    resolved.join(name)
+}

@@ -1,0 +1,167 @@
+//! Walks a path on behalf of another process: where would it lead, and what is its last name?
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::{
+        fd::{AsRawFd, BorrowedFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags},
+    io::Errno,
+};
+
+/// Who asks, as numbered inside: what `/proc/self` means.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller {
+    pub pid: u32,
+    pub tid: u32,
+}
+
+/// Where a path led: an open parent directory and the last name, every link on the way resolved.
+pub struct Place {
+    pub parent: OwnedFd,
+    pub name: OsString,
+}
+
+/// What a path turned out to be.
+pub enum Resolved {
+    Place(Place),
+    Magic(PathBuf),
+}
+
+const MAX_LINKS: usize = 40;
+const PROC_MAGIC: i64 = 0x9fa0;
+
+/// Resolves a path as the kernel would for the task, link by link, and stops before the last name.
+pub fn resolve(
+    task: Caller,
+    base: Option<BorrowedFd<'_>>,
+    path: &[u8],
+    follow_last: bool,
+) -> Result<Resolved, Errno> {
+    if path.is_empty() {
+        return Err(Errno::NOENT);
+    }
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = || rustix::fs::openat(CWD, c"/", directory, Mode::empty());
+    let mut current = match base {
+        Some(base) if !path.starts_with(b"/") => rustix::io::dup(base)?,
+        _ => root()?,
+    };
+    // Components still to go, the next one last.
+    let split = |path: &[u8]| -> Vec<Vec<u8>> {
+        path.split(|b| *b == b'/').filter(|c| !c.is_empty() && *c != b".").rev().map(<[u8]>::to_vec).collect()
+    };
+    let mut todo = split(path);
+    let mut trailing_slash = path.ends_with(b"/");
+    let mut links = 0;
+    while let Some(name) = todo.pop() {
+        let last = todo.is_empty();
+        if name == b".." {
+            current = rustix::fs::openat(&current, c"..", directory, Mode::empty())?;
+            continue;
+        }
+        let stat = rustix::fs::statat(&current, &*name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_link =
+            stat.as_ref().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+        if is_link && (!last || follow_last || trailing_slash) {
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Errno::LOOP);
+            }
+            let in_proc = rustix::fs::fstatfs(&current)?.f_type as i64 == PROC_MAGIC;
+            let target = match name.as_slice() {
+                // These mean the process that asks, which is not this one.
+                b"self" if in_proc => task.pid.to_string().into_bytes(),
+                b"thread-self" if in_proc => format!("{}/task/{}", task.pid, task.tid).into_bytes(),
+                _ => rustix::fs::readlinkat(&current, &*name, Vec::new())?.into_bytes(),
+            };
+            let ordinary_in_proc = matches!(name.as_slice(), b"self" | b"thread-self" | b"mounts" | b"net");
+            if in_proc && !ordinary_in_proc {
+                if last {
+                    let fd_path = std::fs::read_link(format!("/proc/self/fd/{}", current.as_raw_fd()))
+                        .map_err(|_| Errno::ACCESS)?;
+                    return Ok(Resolved::Magic(fd_path.join(OsStr::from_bytes(&name))));
+                }
+                current = rustix::fs::openat(&current, &*name, directory, Mode::empty())?;
+                continue;
+            }
+            if target.starts_with(b"/") {
+                current = root()?;
+            }
+            if last && target.ends_with(b"/") {
+                trailing_slash = true;
+            }
+            todo.extend(split(&target));
+            if todo.is_empty() {
+                todo.push(b".".to_vec());
+            }
+            continue;
+        }
+        if last {
+            return Ok(Resolved::Place(Place { parent: current, name: OsString::from_vec(name) }));
+        }
+        current = rustix::fs::openat(&current, &*name, directory | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    // The path was a directory itself (".", "/", "a/.."): nothing to create there.
+    Ok(Resolved::Place(Place { parent: current, name: OsString::from(".") }))
+}
+
+/// The path of a place as seen inside.
+pub fn canonical(place: &Place) -> PathBuf {
+    let parent = std::fs::read_link(format!("/proc/self/fd/{}", place.parent.as_raw_fd()));
+    match parent {
+        Ok(parent) if place.name == "." => parent,
+        Ok(parent) => parent.join(&place.name),
+        // Without /proc the path cannot be told: a path that no rule allows.
+        Err(_) => Path::new("/").to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn me() -> Caller {
+        Caller { pid: std::process::id(), tid: std::process::id() }
+    }
+
+    fn walked(base: &Path, path: &str) -> PathBuf {
+        let dir = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        match resolve(me(), Some(dir.as_fd()), path.as_bytes(), true).unwrap() {
+            Resolved::Place(place) => canonical(&place),
+            Resolved::Magic(path) => path,
+        }
+    }
+
+    #[test]
+    fn links_dots_and_proc_lead_where_the_kernel_would_go() {
+        let base = std::env::temp_dir().join(format!("lazaret-broker-{}", std::process::id()));
+        let base = {
+            std::fs::create_dir_all(base.join("sub")).unwrap();
+            base.canonicalize().unwrap()
+        };
+        std::os::unix::fs::symlink("secret", base.join("dangling")).unwrap();
+        std::os::unix::fs::symlink("sub/../dangling", base.join("twice")).unwrap();
+        let secret = base.join("secret");
+        for path in ["secret", "./secret", "sub/../secret", "sub//..//./secret", "dangling", "twice"] {
+            assert_eq!(walked(&base, path), secret, "{path}");
+        }
+        assert_eq!(walked(&base, &format!("{}/secret", base.display())), secret);
+        assert_eq!(walked(&base, "/proc/self/root/etc/x"), Path::new("/etc/x"));
+        let file = std::fs::File::create(base.join("open")).unwrap();
+        let by_number = walked(&base, &format!("/proc/self/fd/{}", file.as_raw_fd()));
+        assert!(by_number.ends_with(format!("fd/{}", file.as_raw_fd())), "{by_number:?}");
+        std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
+        let dir = rustix::fs::open(&base, OFlags::PATH, Mode::empty()).unwrap();
+        let looped = resolve(me(), Some(dir.as_fd()), b"loop", true);
+        assert!(matches!(looped, Err(Errno::LOOP)));
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+}
