@@ -155,13 +155,18 @@ fn why_no_namespaces(failure: Option<&LaunchError>) -> (String, String) {
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "kernel {}, uid {}, Landlock ABI {}", self.kernel, self.uid, self.landlock_abi)?;
+        let mut told: Option<&String> = None;
         for finding in &self.layers {
-            writeln!(f, "  {:<14} {}", finding.layer, if finding.available { "yes" } else { "NO" })?;
-            if let (Some(reason), Some(fix)) = (&finding.reason, &finding.fix) {
-                writeln!(f, "      why: {reason}\n      fix: {fix}")?;
+            write!(f, "  {:<14} {}", finding.layer, if finding.available { "yes" } else { "NO" })?;
+            match finding.weaker {
+                Some(weaker) => writeln!(f, "   without it {weaker}")?,
+                None => writeln!(f)?,
             }
-            if let Some(weaker) = finding.weaker {
-                writeln!(f, "      without it: {weaker}")?;
+            if let (Some(reason), Some(fix)) = (&finding.reason, &finding.fix)
+                && told != Some(reason)
+            {
+                writeln!(f, "      why: {reason}\n      fix: {fix}")?;
+                told = Some(reason);
             }
         }
         let verdict = match (self.level2, self.level1) {

@@ -20,4 +20,4 @@ mod watch;
 
 pub use report::Report;
 pub use request::{Request, Requirement};
-pub use run::{Outcome, Prepared, RunError, prepare};
+pub use run::{Outcome, Prepared, RunError, begin, prepare};

@@ -273,14 +273,15 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
             _ => None,
         })
         .collect();
-    // There are no private directories here, and the host's own are not to be written.
-    spec.landlock.rules.retain(|rule| !private.contains(&rule.path.as_path()));
+    // There are no private directories here, and the host's own are not to be written or listed.
+    weaker.writable.retain(|path| !private.contains(&path.as_path()));
+    spec.landlock
+        .rules
+        .retain(|rule| !private.contains(&rule.path.as_path()) && rule.access != LandlockAccess::List);
     // What is denied below a visible directory cannot be taken out of it again; whoever grants the directory
     // grants the name. So directories with a denied name in them are not granted at all.
     let denied = &lowered.denied;
-    spec.landlock.rules.retain(|rule| {
-        rule.access == LandlockAccess::List || !denied.iter().any(|denied| is_at_or_below(denied, &rule.path))
-    });
+    spec.landlock.rules.retain(|rule| !denied.iter().any(|denied| is_at_or_below(denied, &rule.path)));
     // Counted per user on the whole host, not per sandbox.
     spec.limits.processes = None;
     let allow_host_network = policy.isolation_level == Level::Process;
@@ -344,7 +345,7 @@ fn limits(policy: &Policy) -> Limits {
 }
 
 /// Who the command is on the host.
-fn identity() -> Result<Identity, LowerError> {
+pub fn identity() -> Result<Identity, LowerError> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     if uid != 0 {
         return Ok(Identity::Same { uid, gid });

@@ -1,7 +1,6 @@
 //! Paths by name: containment and canonical forms, cheap enough for a launch.
 
 use std::{
-    collections::BTreeMap,
     fs, io,
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
@@ -25,13 +24,14 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Resolves links in the part of a path that exists; the rest stays as it is. Many denied paths share their
-/// parents, so those are remembered.
-pub fn canonical_as_far_as_it_exists(path: &Path, parents: &mut BTreeMap<PathBuf, PathBuf>) -> PathBuf {
+/// parents, so those are remembered, the last one first.
+pub fn canonical_as_far_as_it_exists(path: &Path, parents: &mut Vec<(PathBuf, PathBuf)>) -> PathBuf {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
-    if let Some(known) = parents.get(parent) {
-        return known.join(name);
+    let known = parents.iter().rev().find(|(known, _)| known.as_os_str() == parent.as_os_str());
+    if let Some((_, resolved)) = known {
+        return resolved.join(name);
     }
     let resolved = canonical(parent).unwrap_or_else(|_| canonical_as_far_as_it_exists(parent, parents));
-    parents.insert(parent.to_owned(), resolved.clone());
+    parents.push((parent.to_owned(), resolved.clone()));
     resolved.join(name)
 }

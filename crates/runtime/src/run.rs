@@ -13,10 +13,10 @@ use lazaret_policy::schema::Level;
 use lazaret_sandbox::{
     Layer, Plan,
     linux::{
-        launch::{LaunchError, Sandbox, launch},
+        launch::{LaunchError, Sandbox, Stem, launch},
         sys,
     },
-    spec::Terminal,
+    spec::{Namespaces, Terminal},
 };
 use serde_json::json;
 
@@ -84,6 +84,12 @@ pub struct Outcome {
     pub not_executed: Option<String>,
 }
 
+/// Begins to make the namespaces of a level-2 sandbox, while the caller is still reading what to run there.
+/// Nothing of it lasts unless [`Prepared::run`] takes it up.
+pub fn begin() -> Option<Stem> {
+    Stem::start(Namespaces::All, lower::identity().ok()?).ok()
+}
+
 /// Checks everything that can be checked without starting anything.
 pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     if request.policy.network.allow_network && request.policy.isolation_level == Level::Full {
@@ -115,7 +121,7 @@ impl Prepared {
     }
 
     /// Runs the command to its end. `tell` is called with warnings before the command starts.
-    pub fn run(mut self, tell: impl FnMut(&str)) -> Result<Outcome, RunError> {
+    pub fn run(mut self, stem: Option<Stem>, tell: impl FnMut(&str)) -> Result<Outcome, RunError> {
         let approval = match self.request.policy.isolation_level {
             Level::None => Some(approvals::find(&self.program_on_host())?),
             _ => None,
@@ -123,7 +129,7 @@ impl Prepared {
         let sandbox_id = format!("sb-{}", uuid::Uuid::now_v7());
         let log = Log::open(&self.request.audit_log)?;
         let created = Cell::new(false);
-        let outcome = self.live(&sandbox_id, &log, &created, approval, tell);
+        let outcome = self.live(stem, &sandbox_id, &log, &created, approval, tell);
         if let Err(error) = &outcome
             && created.get()
         {
@@ -136,6 +142,7 @@ impl Prepared {
 
     fn live(
         &mut self,
+        stem: Option<Stem>,
         sandbox_id: &str,
         log: &Log,
         created: &Cell<bool>,
@@ -146,7 +153,7 @@ impl Prepared {
         let signals = sys::signals_as_descriptor(&supervise::FORWARDED).map_err(RunError::Signals)?;
         let started = Instant::now();
         let event = self.created(sandbox_id);
-        let sandbox = self.build(|| {
+        let sandbox = self.build(stem, || {
             if !created.replace(true) {
                 log.append(&event)?;
             }
@@ -223,10 +230,18 @@ impl Prepared {
     }
 
     /// Launches with everything; where namespaces are refused and that is acceptable, with what is left.
-    fn build(&mut self, record: impl Fn() -> Result<(), AuditError>) -> Result<Sandbox, RunError> {
+    fn build(
+        &mut self,
+        stem: Option<Stem>,
+        record: impl Fn() -> Result<(), AuditError>,
+    ) -> Result<Sandbox, RunError> {
         let level = self.request.policy.isolation_level.number();
         let meanwhile = || record().map_err(RunError::Audit);
-        match launch(&self.lowered.spec, meanwhile) {
+        let built = match stem.filter(|stem| stem.fits(&self.lowered.spec)) {
+            Some(stem) => stem.grow(&self.lowered.spec, meanwhile),
+            None => launch(&self.lowered.spec, meanwhile),
+        };
+        match built {
             Err(RunError::Launch(LaunchError::NamespacesRefused { source })) => {
                 if self.request.requirement == Requirement::Enforce {
                     return Err(RunError::NamespacesRefused { level, source });

@@ -3,10 +3,12 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::linux::bpf::Filter;
 
 /// A whole sandbox with one command in it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Spec {
     pub walls: Walls,
     pub namespaces: Namespaces,
@@ -17,11 +19,15 @@ pub struct Spec {
     /// Private writable storage behind every [`Entry::Private`].
     pub scratch: Scratch,
     pub command: Command,
+    /// Does not travel: the child gets the compiled program.
+    #[serde(skip)]
     pub filter: Option<Filter>,
     /// Absolute paths, as seen inside, that do not exist and must not come into being. The filter must send
     /// every call that can create a name to the supervisor when there is one.
+    #[serde(with = "paths")]
     pub guarded: Vec<PathBuf>,
     /// Unix sockets of the host that may be connected to.
+    #[serde(with = "paths")]
     pub sockets: Vec<PathBuf>,
     pub landlock: Landlock,
     pub limits: Limits,
@@ -29,13 +35,13 @@ pub struct Spec {
 }
 
 /// Level 0 has none: the command runs as the caller would run it, only supervised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Walls {
     Built,
     None,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Namespaces {
     /// Everything: user, mount, pid, net, ipc, uts, cgroup.
     All,
@@ -46,7 +52,7 @@ pub enum Namespaces {
 }
 
 /// Which host identity the command runs under.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Identity {
     /// An ordinary caller: the same ids inside and outside.
     Same { uid: u32, gid: u32 },
@@ -55,20 +61,20 @@ pub enum Identity {
     Mapped { inside: u32, host: u32 },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     ReadOnly,
     ReadWrite,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exec {
     Allowed,
     Refused,
 }
 
 /// How file owners of a bound path are shown when the caller is root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Owner {
     /// As they are: foreign to the sandbox.
     Foreign,
@@ -76,14 +82,14 @@ pub enum Owner {
     Caller,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Directory,
     File,
 }
 
 /// One thing in the new root.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
     Bind {
         path: PathBuf,
@@ -120,22 +126,23 @@ pub enum Entry {
     Dev,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scratch {
     pub bytes: u64,
     pub inodes: u64,
 }
 
 /// The command, resolved as far as it can be outside.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Command {
     /// Program and arguments. A program without a slash is looked up in the PATH of `environment`.
     pub argv: Vec<Vec<u8>>,
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
+    #[serde(with = "path")]
     pub directory: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Terminal {
     /// Standard streams are passed on as they are.
     Inherit,
@@ -144,18 +151,19 @@ pub enum Terminal {
 }
 
 /// The second wall.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Landlock {
     pub rules: Vec<LandlockRule>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandlockRule {
+    #[serde(with = "path")]
     pub path: PathBuf,
     pub access: LandlockAccess,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LandlockAccess {
     /// Directories can be listed, nothing else.
     List,
@@ -168,11 +176,68 @@ pub enum LandlockAccess {
 }
 
 /// rlimits; `None` leaves the caller's limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limits {
     pub processes: Option<u64>,
     pub open_files: Option<u64>,
     pub file_size: Option<u64>,
     pub data: Option<u64>,
     pub cpu_seconds: Option<u64>,
+}
+
+/// A path is bytes, not text: names that are not UTF-8 travel, too.
+mod path {
+    use std::{
+        ffi::OsString,
+        os::unix::ffi::{OsStrExt, OsStringExt},
+        path::{Path, PathBuf},
+    };
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().as_bytes().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Vec::<u8>::deserialize(deserializer).map(|bytes| OsString::from_vec(bytes).into())
+    }
+}
+
+mod paths {
+    use std::{
+        ffi::OsString,
+        os::unix::ffi::{OsStrExt, OsStringExt},
+        path::PathBuf,
+    };
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(paths.iter().map(|path| path.as_os_str().as_bytes()))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+        let paths = Vec::<Vec<u8>>::deserialize(deserializer)?;
+        Ok(paths.into_iter().map(|bytes| OsString::from_vec(bytes).into()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
+    use super::*;
+
+    #[test]
+    fn entries_with_any_bytes_survive_the_trip() {
+        let odd = PathBuf::from(OsStr::from_bytes(b"/a\xff\n b"));
+        let entries = vec![
+            Entry::Mask { path: odd.clone(), kind: Kind::File },
+            Entry::Symlink { path: odd.clone(), target: odd },
+            Entry::Proc,
+        ];
+        let bytes = postcard::to_allocvec(&entries).unwrap();
+        assert_eq!(postcard::from_bytes::<Vec<Entry>>(&bytes).unwrap(), entries);
+    }
 }

@@ -13,7 +13,7 @@ use lazaret_policy::{
     Policy, load,
     schema::{self, Level},
 };
-use lazaret_runtime::{Report, Request, Requirement, prepare, request::TerminalUse, state::Directories};
+use lazaret_runtime::{Report, Request, Requirement, begin, prepare, request::TerminalUse, state::Directories};
 use rustix::fs::OFlags;
 
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
 };
 
 pub fn run(args: Run) -> anyhow::Result<Exit> {
+    let stem = if args.plan { None } else { begin() };
     let request = resolve(&args)?;
     let report_file = args.report.as_deref().map(open_report).transpose()?;
     let prepared = prepare(request)?;
@@ -30,7 +31,7 @@ pub fn run(args: Run) -> anyhow::Result<Exit> {
         print_plan(&prepared, args.json);
         return Ok(Exit::Ok);
     }
-    let outcome = prepared.run(output::warning)?;
+    let outcome = prepared.run(stem, output::warning)?;
     if let Some(why) = &outcome.not_executed {
         output::error(why);
     }

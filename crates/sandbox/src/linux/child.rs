@@ -19,6 +19,8 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets},
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     broker::Broker,
     channel::Channel,
@@ -37,14 +39,37 @@ use crate::{
 /// filter lets messages pass on this number only; it is closed by `execve`.
 pub const LAUNCH_DESCRIPTOR: i32 = 63;
 
-/// Everything computed before the process splits off, so that the child only acts.
-pub struct Prepared<'a> {
+/// What the supervisor wants built: everything is computed there, the child only acts.
+#[derive(Debug, Serialize)]
+pub struct Order<'a> {
     pub spec: &'a Spec,
-    pub plan: &'a Plan,
-    pub program: Vec<libc::sock_filter>,
+    pub program: Vec<Instruction>,
     pub listen: bool,
-    pub argv: Vec<CString>,
-    pub envp: Vec<CString>,
+}
+
+/// The same, as it arrives.
+#[derive(Debug, Deserialize)]
+struct Received {
+    spec: Spec,
+    program: Vec<Instruction>,
+    listen: bool,
+}
+
+/// A BPF instruction that can travel.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Instruction(u16, u8, u8, u32);
+
+impl From<&libc::sock_filter> for Instruction {
+    fn from(filter: &libc::sock_filter) -> Self {
+        Instruction(filter.code, filter.jt, filter.jf, filter.k)
+    }
+}
+
+impl From<&Instruction> for libc::sock_filter {
+    fn from(instruction: &Instruction) -> Self {
+        let Instruction(code, jt, jf, k) = *instruction;
+        libc::sock_filter { code, jt, jf, k }
+    }
 }
 
 /// A step that failed.
@@ -65,8 +90,8 @@ fn failed<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> Failure {
 }
 
 /// The state between the steps.
-struct Child<'a> {
-    prepared: &'a Prepared<'a>,
+struct Child {
+    order: Received,
     control: Option<Channel>,
     launch: Channel,
     received: Vec<OwnedFd>,
@@ -76,10 +101,13 @@ struct Child<'a> {
     terminal: Option<OwnedFd>,
 }
 
-/// Runs the plan; never returns.
-pub fn run(prepared: &Prepared<'_>, control: Channel, launch: Channel) -> ! {
+/// Makes what needs no orders, waits for the order and carries it out; never returns.
+pub fn run(namespaces: Namespaces, control: Channel, launch: Channel) -> ! {
+    let entered = enter_namespaces(namespaces);
+    let Some(order) = hear_order(&control) else { sys::exit_now(125) };
+    let plan = Plan::of(&order.spec);
     let mut child = Child {
-        prepared,
+        order,
         control: Some(control),
         launch,
         received: Vec::new(),
@@ -88,19 +116,49 @@ pub fn run(prepared: &Prepared<'_>, control: Channel, launch: Channel) -> ! {
         listener: None,
         terminal: None,
     };
-    for (number, step) in prepared.plan.steps.iter().enumerate() {
+    match entered {
+        Ok(enforcement) => child.enforcement = enforcement,
+        Err(failure) => child.give_up(0, plan.steps.first(), &failure),
+    }
+    for (number, step) in plan.steps.iter().enumerate() {
         if let Err(failure) = child.step(step) {
-            child.report_failure(number, step, &failure);
-            sys::exit_now(125);
+            child.give_up(number, Some(step), &failure);
         }
     }
     sys::exit_now(125)
 }
 
-impl Child<'_> {
+/// `clone3` made all namespaces but the network, or failed.
+fn enter_namespaces(namespaces: Namespaces) -> Result<Enforcement, Failure> {
+    let mut enforcement = Enforcement::default();
+    if namespaces == Namespaces::None {
+        return Ok(enforcement);
+    }
+    let made = [Layer::Userns, Layer::Pidns, Layer::Ipcns, Layer::Utsns, Layer::Cgroupns];
+    made.into_iter().for_each(|layer| enforcement.add(layer));
+    if namespaces == Namespaces::All {
+        sys::unshare(libc::CLONE_NEWNET).map_err(failed("make a network namespace"))?;
+        enforcement.add(Layer::Netns);
+        loopback_up().map_err(failed("bring up the loopback interface"))?;
+    }
+    Ok(enforcement)
+}
+
+fn hear_order(control: &Channel) -> Option<Received> {
+    let message = control.receive().ok()??;
+    let mut file = std::fs::File::from(message.descriptors.into_iter().next()?);
+    let mut bytes = Vec::new();
+    // Written by the other side through the same description: its position is at the end.
+    io::Seek::rewind(&mut file).ok()?;
+    io::Read::read_to_end(&mut file, &mut bytes).ok()?;
+    postcard::from_bytes(&bytes).ok()
+}
+
+impl Child {
     fn step(&mut self, step: &Step) -> Result<(), Failure> {
         match step {
-            Step::EnterNamespaces(namespaces) => self.enter_namespaces(*namespaces)?,
+            // Done before the order came.
+            Step::EnterNamespaces(_) | Step::LoopbackUp => {}
             Step::MapIdentity(identity) => self.map_identity(*identity)?,
             Step::DieWithParent => self.die_with_parent()?,
             Step::DetachMounts => {
@@ -111,7 +169,7 @@ impl Child<'_> {
                 .map_err(failed("make every mount private"))?;
             }
             Step::NewRoot(scratch) => {
-                let sources = Sources::open(&self.prepared.spec.view, std::mem::take(&mut self.received))?;
+                let sources = Sources::open(&self.order.spec.view, std::mem::take(&mut self.received))?;
                 self.root = Some(Root::create(sources, *scratch)?);
             }
             Step::Place(entry) => self.root()?.place(entry)?,
@@ -123,7 +181,6 @@ impl Child<'_> {
                 }
                 self.enforcement.add(Layer::Mountns);
             }
-            Step::LoopbackUp => loopback_up().map_err(failed("bring up the loopback interface"))?,
             Step::Hostname(name) => {
                 rustix::system::sethostname(name.as_bytes()).map_err(failed("set the host name"))?;
             }
@@ -156,17 +213,6 @@ impl Child<'_> {
         self.root
             .as_mut()
             .ok_or_else(|| failed("find the new root")(io::Error::from_raw_os_error(libc::EBADF)))
-    }
-
-    /// `clone3` made all of them but the network, or failed.
-    fn enter_namespaces(&mut self, namespaces: Namespaces) -> Result<(), Failure> {
-        let always = [Layer::Userns, Layer::Pidns, Layer::Ipcns, Layer::Utsns, Layer::Cgroupns];
-        always.into_iter().for_each(|layer| self.enforcement.add(layer));
-        if namespaces == Namespaces::All {
-            sys::unshare(libc::CLONE_NEWNET).map_err(failed("make a network namespace"))?;
-            self.enforcement.add(Layer::Netns);
-        }
-        Ok(())
     }
 
     fn map_identity(&mut self, identity: Identity) -> Result<(), Failure> {
@@ -268,7 +314,7 @@ impl Child<'_> {
                 drop(pidfd);
                 match self.control.take() {
                     Some(control) => {
-                        let spec = self.prepared.spec;
+                        let spec = &self.order.spec;
                         let broker = Broker { guarded: spec.guarded.clone(), sockets: spec.sockets.clone() };
                         init::run(control, pid, spec.namespaces, &broker)
                     }
@@ -306,7 +352,9 @@ impl Child<'_> {
 
     /// The last stretch: look the program up, raise the filter, report, wait for the word, go.
     fn execute(&mut self) -> Result<(), Failure> {
-        let command = &self.prepared.spec.command;
+        let command = self.order.spec.command.clone();
+        let argv = c_strings(command.argv.iter().cloned());
+        let envp = c_strings(command.environment.iter().map(|(k, v)| [k.as_slice(), b"=", v].concat()));
         rustix::process::chdir(&command.directory)
             .map_err(failed(&format!("enter {}", command.directory.display())))?;
         let program = find_program(&command.argv, &command.environment);
@@ -316,7 +364,7 @@ impl Child<'_> {
         let line =
             std::mem::replace(&mut self.launch, Channel::from_descriptor(sys::adopt(LAUNCH_DESCRIPTOR)));
         drop(line);
-        if !self.prepared.program.is_empty() {
+        if !self.order.program.is_empty() {
             self.raise_filter()?;
         }
         self.report()?;
@@ -324,13 +372,13 @@ impl Child<'_> {
             Ok(program) => program,
             Err(error) => self.report_no_exec(&error),
         };
-        let error = sys::execve(&program, &self.prepared.argv, &self.prepared.envp);
+        let error = sys::execve(&program, &argv, &envp);
         if error.raw_os_error() == Some(libc::ENOEXEC) {
             // As execvp does: a text file without an interpreter line is a shell script.
             let shell = c"/bin/sh";
-            let mut argv = vec![shell.to_owned(), program.clone()];
-            argv.extend(self.prepared.argv.iter().skip(1).cloned());
-            let error = sys::execve(shell, &argv, &self.prepared.envp);
+            let mut script = vec![shell.to_owned(), program.clone()];
+            script.extend(argv.iter().skip(1).cloned());
+            let error = sys::execve(shell, &script, &envp);
             self.report_no_exec(&error);
         }
         self.report_no_exec(&error)
@@ -342,7 +390,7 @@ impl Child<'_> {
             self.enforcement.add(Layer::NoNewPrivs);
         }
         let none = CapabilitySet::empty();
-        let bounded = self.prepared.spec.namespaces == Namespaces::None
+        let bounded = self.order.spec.namespaces == Namespaces::None
             || sys::prctl(libc::PR_CAPBSET_READ, 21).is_ok_and(|value| value == 0);
         if bounded
             && rustix::thread::capabilities(None).is_ok_and(|sets| {
@@ -354,11 +402,11 @@ impl Child<'_> {
     }
 
     fn raise_filter(&mut self) -> Result<(), Failure> {
-        let program = &self.prepared.program;
-        let listen = if self.prepared.listen { Listen::YesUnlessKilled } else { Listen::No };
-        let installed = match sys::install_filter(program, listen) {
+        let program: Vec<libc::sock_filter> = self.order.program.iter().map(Into::into).collect();
+        let listen = if self.order.listen { Listen::YesUnlessKilled } else { Listen::No };
+        let installed = match sys::install_filter(&program, listen) {
             Err(error) if listen != Listen::No && error.raw_os_error() == Some(libc::EINVAL) => {
-                sys::install_filter(program, Listen::Yes)
+                sys::install_filter(&program, Listen::Yes)
             }
             other => other,
         };
@@ -395,9 +443,11 @@ impl Child<'_> {
         sys::exit_now(if errno == libc::ENOENT { 127 } else { 126 })
     }
 
-    fn report_failure(&self, number: usize, step: &Step, failure: &Failure) {
+    fn give_up(&self, number: usize, step: Option<&Step>, failure: &Failure) -> ! {
         let kind = match step {
-            Step::EnterNamespaces(_) | Step::MapIdentity(_) | Step::DetachMounts | Step::NewRoot(_) => 1,
+            Some(Step::EnterNamespaces(_) | Step::MapIdentity(_) | Step::DetachMounts | Step::NewRoot(_)) => {
+                1
+            }
             _ => 0,
         };
         let mut bytes = vec![Tag::Failed as u8, kind];
@@ -409,7 +459,13 @@ impl Child<'_> {
         };
         bytes.extend(format!("step {}, {text}", number + 1).bytes().take(1000));
         let _ = self.launch.send(&bytes, &[]);
+        sys::exit_now(125)
     }
+}
+
+/// Checked for NUL bytes by the supervisor.
+fn c_strings(strings: impl Iterator<Item = Vec<u8>>) -> Vec<CString> {
+    strings.filter_map(|string| CString::new(string).ok()).collect()
 }
 
 fn write_file(path: &str, content: &str) -> io::Result<()> {

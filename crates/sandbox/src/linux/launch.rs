@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry as MapEntry},
-    ffi::CString,
     io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -17,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use super::{
     bpf::{self, Action, Filter},
     channel::{Channel, MAX_DESCRIPTORS},
-    child::{self, Prepared},
+    child::{self, Instruction, Order},
     errand::{Reply, Request},
     notify::Listener,
     sys::{self, Block, Cloned, Ended, MountAttributes},
@@ -25,7 +24,6 @@ use super::{
 };
 use crate::{
     enforcement::Enforcement,
-    plan::Plan,
     spec::{Access, Entry, Identity, Namespaces, Owner, Spec},
 };
 
@@ -34,7 +32,8 @@ use crate::{
 #[repr(u8)]
 pub enum Tag {
     // to the child
-    Mounts = 1,
+    Order = 1,
+    Mounts,
     MountsComplete,
     Go,
     Signal,
@@ -53,6 +52,8 @@ pub enum LaunchError {
     NoCommand,
     #[error("argument or variable {0:?} contains a NUL byte")]
     Nul(String),
+    #[error("the order for the new process cannot be written down")]
+    Encode,
     #[error("user namespaces are refused here ({source})")]
     NamespacesRefused { source: io::Error },
     #[error("cannot talk to the new process: {0}")]
@@ -104,54 +105,75 @@ pub enum Target {
     Group,
 }
 
-/// Builds the sandbox; on return nothing of the command has run yet. While it builds itself, `meanwhile` is
-/// done here; should that fail, the sandbox is gone again.
+/// A process that sits in its namespaces already and waits to hear what to build there. Making namespaces
+/// takes as long as everything else together and needs to know nothing, so it is begun first and goes on
+/// while the caller reads its policy.
+#[derive(Debug)]
+pub struct Stem {
+    namespaces: Namespaces,
+    identity: Identity,
+    /// Taken when it grows; what is left over is ended.
+    sandbox: Sandbox,
+}
+
+impl Stem {
+    /// Starts the process. Errors of the child itself are heard when it is to grow.
+    pub fn start(namespaces: Namespaces, identity: Identity) -> Result<Stem, LaunchError> {
+        let (control, child_control) = Channel::pair().map_err(LaunchError::Channel)?;
+        let (launch, child_launch) = Channel::pair().map_err(LaunchError::Channel)?;
+        let cloned = sys::clone_process(flags(namespaces)).map_err(refused)?;
+        let Cloned::Parent { pid, pidfd } = cloned else {
+            drop((control, launch));
+            child::run(namespaces, child_control, child_launch)
+        };
+        drop((child_control, child_launch));
+        let sandbox = Sandbox {
+            pid,
+            pidfd,
+            control,
+            launch,
+            enforcement: Enforcement::default(),
+            listener: None,
+            terminal: None,
+            reaped: None,
+        };
+        if let (Identity::Mapped { inside, host }, true) = (identity, namespaces != Namespaces::None) {
+            write_maps(pid, inside, inside, host).map_err(LaunchError::Map)?;
+        }
+        Ok(Stem { namespaces, identity, sandbox })
+    }
+
+    /// Can this spec be built here?
+    pub fn fits(&self, spec: &Spec) -> bool {
+        self.namespaces == spec.namespaces && self.identity == spec.identity
+    }
+
+    /// Builds the sandbox; on return nothing of the command has run yet. While it builds itself, `meanwhile`
+    /// is done here; should that fail, the sandbox is gone again.
+    pub fn grow<E: From<LaunchError>>(
+        self,
+        spec: &Spec,
+        meanwhile: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Sandbox, E> {
+        let mut sandbox = self.sandbox;
+        sandbox.send_order(spec)?;
+        if let (Identity::Mapped { inside, host }, true) =
+            (spec.identity, spec.namespaces != Namespaces::None)
+        {
+            sandbox.send_mounts(&spec.view, inside, host)?;
+        }
+        meanwhile()?;
+        sandbox.hear_report()?;
+        Ok(sandbox)
+    }
+}
+
+/// Builds a sandbox from nothing; see [`Stem::grow`].
 pub fn launch<E: From<LaunchError>>(
     spec: &Spec,
     meanwhile: impl FnOnce() -> Result<(), E>,
 ) -> Result<Sandbox, E> {
-    let mut sandbox = start(spec)?;
-    meanwhile()?;
-    sandbox.hear_report()?;
-    Ok(sandbox)
-}
-
-fn start(spec: &Spec) -> Result<Sandbox, LaunchError> {
-    let plan = Plan::of(spec);
-    let prepared = Prepared {
-        spec,
-        plan: &plan,
-        program: spec.filter.as_ref().map(bpf::compile).unwrap_or_default(),
-        listen: spec.filter.as_ref().is_some_and(notifies),
-        argv: c_strings(spec.command.argv.iter().cloned())?,
-        envp: c_strings(spec.command.environment.iter().map(|(k, v)| [k.as_slice(), b"=", v].concat()))?,
-    };
-    if prepared.argv.is_empty() {
-        return Err(LaunchError::NoCommand);
-    }
-    let (control, child_control) = Channel::pair().map_err(LaunchError::Channel)?;
-    let (launch, child_launch) = Channel::pair().map_err(LaunchError::Channel)?;
-    let cloned = sys::clone_process(flags(spec.namespaces)).map_err(refused)?;
-    let Cloned::Parent { pid, pidfd } = cloned else {
-        drop((control, launch));
-        child::run(&prepared, child_control, child_launch)
-    };
-    drop((child_control, child_launch));
-    let sandbox = Sandbox {
-        pid,
-        pidfd,
-        control,
-        launch,
-        enforcement: Enforcement::default(),
-        listener: None,
-        terminal: None,
-        reaped: None,
-    };
-    if let (Identity::Mapped { inside, host }, true) = (spec.identity, spec.namespaces != Namespaces::None) {
-        sandbox.map_identity(inside, host)?;
-        sandbox.send_mounts(&spec.view, inside, host)?;
-    }
-    Ok(sandbox)
+    Stem::start(spec.namespaces, spec.identity)?.grow(spec, meanwhile)
 }
 
 fn notifies(filter: &Filter) -> bool {
@@ -160,14 +182,6 @@ fn notifies(filter: &Filter) -> bool {
         || filter.rules.iter().any(|rule| {
             rule.otherwise == Action::Notify || rule.cases.iter().any(|case| case.action == Action::Notify)
         })
-}
-
-fn c_strings(strings: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, LaunchError> {
-    strings
-        .map(|s| {
-            CString::new(s).map_err(|e| LaunchError::Nul(String::from_utf8_lossy(&e.into_vec()).into_owned()))
-        })
-        .collect()
 }
 
 fn flags(namespaces: Namespaces) -> u64 {
@@ -195,8 +209,34 @@ fn refused(source: io::Error) -> LaunchError {
 }
 
 impl Sandbox {
-    fn map_identity(&self, inside: u32, host: u32) -> Result<(), LaunchError> {
-        write_maps(self.pid, inside, inside, host).map_err(LaunchError::Map)
+    /// Tells the child what to build. The order can be large (arguments, environment), a message cannot:
+    /// it travels as a file in memory.
+    fn send_order(&self, spec: &Spec) -> Result<(), LaunchError> {
+        if spec.command.argv.is_empty() {
+            return Err(LaunchError::NoCommand);
+        }
+        let variables = spec.command.environment.iter().flat_map(|(key, value)| [key, value]);
+        if let Some(text) = spec.command.argv.iter().chain(variables).find(|text| text.contains(&0)) {
+            return Err(LaunchError::Nul(String::from_utf8_lossy(text).into_owned()));
+        }
+        let order = Order {
+            spec,
+            program: spec
+                .filter
+                .as_ref()
+                .map(bpf::compile)
+                .unwrap_or_default()
+                .iter()
+                .map(Instruction::from)
+                .collect(),
+            listen: spec.filter.as_ref().is_some_and(notifies),
+        };
+        let bytes = postcard::to_allocvec(&order).map_err(|_| LaunchError::Encode)?;
+        let file = rustix::fs::memfd_create(c"order", rustix::fs::MemfdFlags::CLOEXEC)
+            .map_err(|error| LaunchError::Channel(error.into()))?;
+        let mut file = std::fs::File::from(file);
+        io::Write::write_all(&mut file, &bytes).map_err(LaunchError::Channel)?;
+        self.control.send(&[Tag::Order as u8], &[file.as_fd()]).map_err(LaunchError::Channel)
     }
 
     /// Root's files cannot be reached from the new user namespace, so the mounts are opened here, with
