@@ -27,11 +27,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Exit {
+    let stem = commands::begin_early(std::env::args_os());
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return output::usage(&error),
     };
-    match commands::dispatch(args) {
+    match commands::dispatch(args, stem) {
         Ok(exit) => exit,
         Err(error) => {
             output::error(&output::chain(&error));

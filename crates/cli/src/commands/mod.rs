@@ -6,7 +6,10 @@ mod doctor;
 mod policy;
 mod run;
 
+use std::ffi::OsString;
+
 use clap::CommandFactory as _;
+use lazaret_runtime::Stem;
 
 use crate::{
     args::{Args, Command},
@@ -14,9 +17,22 @@ use crate::{
     output,
 };
 
-pub fn dispatch(args: Args) -> anyhow::Result<Exit> {
+/// `lazaret run …` begins to make its namespaces before anything is parsed: while this process is still
+/// small, and so that parsing costs no time. Whatever turns out not to need it drops it again.
+pub fn begin_early(arguments: impl Iterator<Item = OsString>) -> Option<Stem> {
+    let mut arguments = arguments.skip(1);
+    if arguments.next()? != "run" {
+        return None;
+    }
+    let starts_nothing = arguments
+        .take_while(|argument| argument != "--")
+        .any(|flag| flag == "--plan" || flag == "--help" || flag == "-h");
+    if starts_nothing { None } else { lazaret_runtime::begin() }
+}
+
+pub fn dispatch(args: Args, stem: Option<Stem>) -> anyhow::Result<Exit> {
     match args.command {
-        Command::Run(args) => run::run(*args),
+        Command::Run(args) => run::run(*args, stem),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Policy(command) => policy::policy(command),
         Command::Profile(command) => policy::profile(command),

@@ -13,7 +13,9 @@ use lazaret_policy::{
     Policy, load,
     schema::{self, Level},
 };
-use lazaret_runtime::{Report, Request, Requirement, begin, prepare, request::TerminalUse, state::Directories};
+use lazaret_runtime::{
+    Report, Request, Requirement, Stem, prepare, request::TerminalUse, state::Directories,
+};
 use rustix::fs::OFlags;
 
 use crate::{
@@ -22,8 +24,7 @@ use crate::{
     output,
 };
 
-pub fn run(args: Run) -> anyhow::Result<Exit> {
-    let stem = if args.plan { None } else { begin() };
+pub fn run(args: Run, stem: Option<Stem>) -> anyhow::Result<Exit> {
     let request = resolve(&args)?;
     let report_file = args.report.as_deref().map(open_report).transpose()?;
     let prepared = prepare(request)?;
