@@ -18,8 +18,9 @@ const FAMILIES: &[(&[&str], &[&str])] = &[
     (&["stat", "fstat", "lstat"], &["stat", "fstat", "lstat", "newfstatat", "statx"]),
     (&["fstatat"], &["newfstatat", "statx"]),
     (&["statfs"], &["statfs", "fstatfs"]),
-    (&["read"], &["read", "pread64", "readv", "preadv", "preadv2"]),
-    (&["write"], &["write", "pwrite64", "writev", "pwritev", "pwritev2"]),
+    // Reading comes with the hint that one will; writing with the kernel's own copy from one file to another.
+    (&["read"], &["read", "pread64", "readv", "preadv", "preadv2", "fadvise64"]),
+    (&["write"], &["write", "pwrite64", "writev", "pwritev", "pwritev2", "copy_file_range"]),
     (&["pread"], &["pread64"]),
     (&["pwrite"], &["pwrite64"]),
     (&["preadv"], &["preadv", "preadv2"]),

@@ -66,7 +66,6 @@ pub enum After {
 #[derive(Debug)]
 struct Pending {
     notification: Notification,
-    process: String,
     operation: Operation,
     /// The path that was asked for, by name only: for telling.
     path: Option<PathBuf>,
@@ -315,7 +314,6 @@ impl<'a> Watch<'a> {
             call.id,
             Pending {
                 notification: *call,
-                process: task.name(),
                 operation,
                 path: named,
                 close_on_exec: u64::from(request.flags) & O_CLOEXEC != 0,
@@ -543,7 +541,8 @@ impl<'a> Watch<'a> {
             description: what,
             layer: "notify".to_owned(),
             pid: pending.notification.pid,
-            process: pending.process.clone(),
+            // It still waits, so it is still itself.
+            process: Task::of(&pending.notification).name(),
             syscall: Some(describe(&pending.notification)),
             path: Some(path.to_string_lossy().into_owned()),
             remedy,

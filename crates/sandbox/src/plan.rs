@@ -26,12 +26,23 @@ pub enum Step {
     DropCapabilities,
     NoNewPrivileges,
     Landlock(Vec<LandlockRule>),
+    /// Init asks itself about these names before it acts.
+    Guard {
+        names: Vec<PathBuf>,
+        sockets: Vec<PathBuf>,
+    },
     StartInit,
     Terminal(Terminal),
     CloseDescriptors,
-    Seccomp { rules: usize, notified: usize },
+    Seccomp {
+        rules: usize,
+        notified: usize,
+    },
     Report,
-    Execute { program: String, directory: PathBuf },
+    Execute {
+        program: String,
+        directory: PathBuf,
+    },
 }
 
 /// The steps of one sandbox.
@@ -65,6 +76,9 @@ impl Plan {
             steps.push(Step::DropCapabilities);
             steps.push(Step::NoNewPrivileges);
             steps.push(Step::Landlock(spec.landlock.rules.clone()));
+        }
+        if !spec.guarded.is_empty() || !spec.sockets.is_empty() {
+            steps.push(Step::Guard { names: spec.guarded.clone(), sockets: spec.sockets.clone() });
         }
         steps.push(Step::StartInit);
         steps.push(Step::Terminal(spec.terminal));
@@ -134,6 +148,15 @@ impl fmt::Display for Step {
                 rules
                     .iter()
                     .try_for_each(|rule| write!(f, "\n       {} {}", rule.access, rule.path.display()))
+            }
+            Step::Guard { names, sockets } => {
+                write!(f, "init guards names:")?;
+                names
+                    .iter()
+                    .try_for_each(|name| write!(f, "\n       never opened or made  {}", name.display()))?;
+                sockets
+                    .iter()
+                    .try_for_each(|path| write!(f, "\n       socket of the host    {}", path.display()))
             }
             Step::StartInit => write!(f, "start the command's process under a small init"),
             Step::Terminal(Terminal::Inherit) => write!(f, "pass on the standard streams"),

@@ -197,6 +197,8 @@ impl Child {
                     self.enforcement.landlock_abi = abi;
                 }
             }
+            // Taken along by init.
+            Step::Guard { .. } => {}
             Step::StartInit => self.start_init()?,
             Step::Terminal(terminal) => self.terminal(*terminal)?,
             Step::CloseDescriptors => {
