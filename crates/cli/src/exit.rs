@@ -6,7 +6,7 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Ok,
-    /// A check found something wrong: a broken log, a bad policy in `policy check`.
+    /// A check found something wrong: a broken log, a host that cannot enforce level 2.
     Failed,
     /// Our failure or refusal: 125.
     Refused,

@@ -3,7 +3,7 @@
 
 use std::{fmt, fs, path::PathBuf};
 
-use lazaret_policy::Policy;
+use lazaret_policy::{Policy, schema::Level};
 use lazaret_sandbox::{
     Enforcement, Layer,
     linux::{
@@ -52,8 +52,8 @@ pub fn examine() -> Findings {
         Layer::ALL.into_iter().map(|layer| finding(layer, &enforcement, failure.as_ref())).collect();
     let has = |layers: &[Layer]| enforcement.missing(layers).is_empty();
     Findings {
-        level2: has(&Layer::ALL),
-        level1: has(&[Layer::Userns, Layer::Mountns, Layer::Pidns, Layer::Landlock, Layer::Seccomp]),
+        level2: has(&lower::needed_layers(Level::Full)),
+        level1: has(&lower::needed_layers(Level::Process)),
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
         landlock_abi: sys::landlock_abi(),
         uid: rustix::process::getuid().as_raw(),

@@ -16,8 +16,8 @@ use lazaret_sandbox::linux::{
 /// What the filter has to know beyond the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Circumstances {
-    /// The sandbox has a network namespace of its own.
-    pub own_network: bool,
+    /// Network sockets can be made: the sandbox has a network namespace of its own, or may use the host's.
+    pub network_sockets: bool,
     /// Names are guarded: every call that can create, open, move or remove a name is watched.
     pub guards: bool,
     /// Denied paths lie inside the view: opening to read and removing are watched too, so that it can be
@@ -37,7 +37,6 @@ const CLONE_NAMESPACE_FLAGS: [u32; 7] = [
     0x4000_0000, // CLONE_NEWNET
 ];
 const CLONE_THREAD: u32 = 0x0001_0000;
-const AT_EMPTY_PATH: u32 = 0x1000;
 const O_CREAT: u32 = 0o100;
 const O_TMPFILE: u32 = 0o20_000_000;
 const ENOSYS: u16 = 38;
@@ -197,7 +196,8 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
     // Sockets of the host may lie in visible directories.
     conditions.push(("connect", vec![otherwise(Action::Notify)]));
     if !policy.process.allowed_executables.is_empty() {
-        conditions.push(("execveat", vec![case([bits(4, AT_EMPTY_PATH)], Action::Notify)]));
+        conditions.push(("execve", vec![otherwise(Action::Notify)]));
+        conditions.push(("execveat", vec![otherwise(Action::Notify)]));
     }
     if circumstances.guards {
         for name in CREATING.iter().filter(|name| !name.starts_with("mknod")) {
@@ -231,7 +231,7 @@ fn sockets(circumstances: Circumstances) -> Vec<Case> {
     let type_is = |kind| Test { argument: 1, mask: 0xf, value: kind };
     let mut cases = vec![case([Test::equals(0, AF_UNIX), type_is(SOCK_DGRAM)], Action::Notify)];
     cases.push(case([Test::equals(0, AF_UNIX)], Action::Allow));
-    if circumstances.own_network {
+    if circumstances.network_sockets {
         for domain in [AF_INET, AF_INET6] {
             cases.push(case([Test::equals(0, domain), type_is(SOCK_RAW)], Action::Notify));
             for protocol in [IPPROTO_ICMP, IPPROTO_ICMPV6] {
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     const PLAIN: Circumstances =
-        Circumstances { own_network: true, guards: false, masks: false, callers_terminal: false };
+        Circumstances { network_sockets: true, guards: false, masks: false, callers_terminal: false };
 
     fn rule(filter: &Filter, name: &str) -> Rule {
         filter.rules.iter().find(|rule| Some(rule.number) == number(name)).unwrap().clone()

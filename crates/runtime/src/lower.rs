@@ -16,7 +16,7 @@ use lazaret_sandbox::{
     Layer, Spec,
     spec::{
         Access, Command, Entry, Exec, Identity, Landlock, LandlockAccess, LandlockRule, Limits, Namespaces,
-        Scratch, Terminal, Walls,
+        Owner, Scratch, Terminal, Walls,
     },
 };
 
@@ -104,6 +104,7 @@ impl View<'_> {
         let policy = &self.request.policy;
         let restricted = !policy.process.allowed_executables.is_empty();
         let private_exec = if restricted { Exec::Refused } else { Exec::Allowed };
+        let identity = identity()?;
         let mut entries = Vec::new();
         let mut writable = vec![PathBuf::from("/dev"), PathBuf::from("/proc/self")];
         let mut rules = vec![LandlockRule { path: "/".into(), access: LandlockAccess::List }];
@@ -116,7 +117,11 @@ impl View<'_> {
                         kind: *kind,
                         access: *access,
                         exec: *exec,
-                        owner: *owner,
+                        // Owners need showing otherwise only when the identity is another one.
+                        owner: match identity {
+                            Identity::Same { .. } => Owner::Foreign,
+                            Identity::Mapped { .. } => *owner,
+                        },
                     });
                     if *access == Access::ReadWrite {
                         writable.push(path.clone());
@@ -155,7 +160,7 @@ impl View<'_> {
         }
         let own_network = policy.isolation_level == Level::Full;
         let circumstances = filter::Circumstances {
-            own_network: true,
+            network_sockets: own_network || policy.network.allow_network,
             guards: !guarded.is_empty(),
             masks: !masks.is_empty(),
             callers_terminal: terminal::passed_on(self.request.terminal),
@@ -164,7 +169,7 @@ impl View<'_> {
         let spec = Spec {
             walls: Walls::Built,
             namespaces: if own_network { Namespaces::All } else { Namespaces::AllButNetwork },
-            identity: identity()?,
+            identity,
             hostname: "lazaret".to_owned(),
             view: entries,
             scratch: Scratch {
@@ -284,9 +289,9 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     spec.landlock.rules.retain(|rule| !denied.iter().any(|denied| is_at_or_below(denied, &rule.path)));
     // Counted per user on the whole host, not per sandbox.
     spec.limits.processes = None;
-    let allow_host_network = policy.isolation_level == Level::Process;
+    // Without a network of its own: the host's, or none.
     let circumstances = filter::Circumstances {
-        own_network: allow_host_network,
+        network_sockets: policy.isolation_level == Level::Process && policy.network.allow_network,
         guards: !spec.guarded.is_empty(),
         masks: spec.view.iter().any(|entry| matches!(entry, Entry::Mask { .. })),
         callers_terminal: spec.terminal == Terminal::Inherit,
@@ -295,7 +300,8 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     weaker
 }
 
-fn needed_layers(level: Level) -> Vec<Layer> {
+/// What a level cannot do without.
+pub fn needed_layers(level: Level) -> Vec<Layer> {
     let mut needed = vec![
         Layer::Userns,
         Layer::Mountns,

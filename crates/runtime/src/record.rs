@@ -75,8 +75,9 @@ impl<'log> Record<'log> {
     }
 
     /// Counts a violation; the log hears of the first, the tenth, the hundredth …
-    pub fn violation(&mut self, kind: EventKind, violation: Violation) -> Result<(), AuditError> {
+    pub fn violation(&mut self, kind: EventKind, mut violation: Violation) -> Result<(), AuditError> {
         self.total += 1;
+        violation.event = kind.to_string();
         let key = format!("{}\0{}\0{}", violation.description, violation.process, violation.layer);
         let index = match self.index.get(&key) {
             Some(index) => *index,

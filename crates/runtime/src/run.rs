@@ -9,7 +9,7 @@ use std::{
 };
 
 use lazaret_audit::{AuditError, EventKind, Log, NewEvent, redact};
-use lazaret_policy::schema::Level;
+use lazaret_policy::{Policy, schema::Level};
 use lazaret_sandbox::{
     Layer, Plan,
     linux::{
@@ -95,19 +95,38 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     if request.policy.network.allow_network && request.policy.isolation_level == Level::Full {
         return Err(RunError::Network);
     }
-    let resources = &request.policy.resources;
+    let unenforceable = unenforceable(&request.policy);
     if request.requirement == Requirement::Enforce
-        && (resources.max_io_bandwidth.is_some() || resources.max_iops.is_some())
+        && let Some(what) = unenforceable.first()
     {
-        return Err(RunError::Unenforceable("resources.maxIOBandwidth or maxIOPS".to_owned()));
+        return Err(RunError::Unenforceable((*what).to_owned()));
     }
     let mut lowered = lower::lower(&request)?;
+    lowered.notes.extend(unenforceable.iter().map(|what| format!("weaker: {what} is not enforced")));
     if request.terminal == TerminalUse::WhenInteractive
         && let Some((rows, columns)) = terminal::interactive()
     {
         lowered.spec.terminal = Terminal::Own { rows, columns };
     }
     Ok(Prepared { request, lowered })
+}
+
+/// What the policy says and this sandbox cannot hold.
+fn unenforceable(policy: &Policy) -> Vec<&'static str> {
+    let (resources, network) = (&policy.resources, &policy.network);
+    let by_host = !network.allowed_hosts.is_empty() || !network.allowed_ports.is_empty();
+    let shared = policy.isolation_level == Level::Process && network.allow_network;
+    [
+        (resources.max_io_bandwidth.is_some(), "resources.maxIOBandwidth"),
+        (resources.max_iops.is_some(), "resources.maxIOPS"),
+        (
+            shared && by_host,
+            "network.allowedHosts or allowedPorts at level 1, which uses the host's network,",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(asked, what)| asked.then_some(what))
+    .collect()
 }
 
 impl Prepared {

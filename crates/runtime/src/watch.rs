@@ -12,7 +12,7 @@ use std::{
 use lazaret_audit::{AuditError, EventKind};
 use lazaret_policy::{
     Policy,
-    schema::{OnEscape, SyscallMode},
+    schema::{Level, OnEscape, SyscallMode},
     syscalls::ALWAYS_BLOCKED,
     violation::{Indicator, Severity, severity_of_syscall},
 };
@@ -35,8 +35,10 @@ const O_TMPFILE: u64 = 0o20_000_000;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const AT_FDCWD: i32 = -100;
 const AT_REMOVEDIR: u64 = 0x200;
+const AT_EMPTY_PATH: u64 = 0x1000;
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
+const EROFS: i32 = 30;
 const EINVAL: i32 = 22;
 const ENOSYS: i32 = 38;
 const EAFNOSUPPORT: i32 = 97;
@@ -69,6 +71,8 @@ struct Pending {
     operation: Operation,
     /// The path that was asked for, by name only: for telling.
     path: Option<PathBuf>,
+    /// Something was to be written or changed there.
+    writes: bool,
     close_on_exec: bool,
 }
 
@@ -132,7 +136,9 @@ impl<'a> Watch<'a> {
             Verdict::Handled => {}
             Verdict::Note { violation } => {
                 let after = self.account(EventKind::PolicyViolation, *violation, record);
-                listener.proceed(notification.id);
+                if !matches!(after, Ok(After::End(..))) {
+                    listener.proceed(notification.id);
+                }
                 return after;
             }
             Verdict::Deny { errno, violation, kind } => {
@@ -161,16 +167,26 @@ impl<'a> Watch<'a> {
             }
             (0, None) => listener.done(reply.id, 0),
             (errno, _) => {
-                // Refused by rule, or by the mask that lies on a denied path.
+                // Refused by rule, by the mask that lies on a denied path, or by a read-only place.
                 let masked = pending.path.as_ref().filter(|path| self.is_denied(path));
-                let after = match reply.refused.as_ref().or(masked) {
-                    Some(path) => {
-                        let violation = self.refused_by_init(&pending, path);
-                        self.account(EventKind::PolicyViolation, violation, record)?
+                let read_only = pending.path.as_ref().filter(|path| {
+                    pending.writes && matches!(errno, EROFS | EACCES | EPERM) && !self.is_writable(path)
+                });
+                let violation = match (reply.refused.as_ref().or(masked), read_only) {
+                    (Some(path), _) => Some(self.refused_by_init(&pending, path)),
+                    (None, Some(path)) => {
+                        let call = &pending.notification;
+                        Some(self.write_denied(call, &Task::of(call), path))
                     }
+                    (None, None) => None,
+                };
+                let after = match violation {
+                    Some(violation) => self.account(EventKind::PolicyViolation, violation, record)?,
                     None => After::GoOn,
                 };
-                listener.deny(reply.id, errno);
+                if after == After::GoOn {
+                    listener.deny(reply.id, errno);
+                }
                 return Ok(after);
             }
         }
@@ -224,10 +240,15 @@ impl<'a> Watch<'a> {
         }
         let [a, b, c, d, ..] = call.args;
         match name.as_str() {
-            "execve" | "execveat" if !self.policy.process.allow_exec && !self.executed => {
+            "execve" | "execveat" if !self.executed => {
                 // The launcher's own, before any code of the command has run: nobody else to race with.
                 self.executed = true;
                 Ok(Verdict::Proceed)
+            }
+            // Only told: what is not on the list is refused by Landlock and the mounts.
+            "execve" if self.policy.process.allow_exec => self.executing(call, task, AT_FDCWD, a),
+            "execveat" if self.policy.process.allow_exec && call.args[4] & AT_EMPTY_PATH == 0 => {
+                self.executing(call, task, a as i32, b)
             }
             "execve" | "execveat" | "memfd_create" | "fork" | "vfork" => {
                 Ok(self.blocked_call(call, task, &name, EPERM, Severity::High))
@@ -316,6 +337,7 @@ impl<'a> Watch<'a> {
                 notification: *call,
                 operation,
                 path: named,
+                writes: operation != Operation::Open || u64::from(request.flags) & (O_ACCMODE | O_CREAT) != 0,
                 close_on_exec: u64::from(request.flags) & O_CLOEXEC != 0,
             },
         );
@@ -378,6 +400,28 @@ impl<'a> Watch<'a> {
             Some(full) => self.note_denied(call, task, &full, "removal or truncation"),
             None => Verdict::Proceed,
         })
+    }
+
+    fn executing(&self, call: &Notification, task: &Task, directory: i32, path: u64) -> io::Result<Verdict> {
+        let text = task.string(path)?;
+        let Some(full) = self.absolute(task, directory, &text) else { return Ok(Verdict::Proceed) };
+        // By name inside the view, or by what the name leads to on the host, which is the same object.
+        let listed = &self.policy.process.allowed_executables;
+        let resolved = full.canonicalize().unwrap_or_else(|_| full.clone());
+        let allowed = listed.iter().any(|program| {
+            *program == full || program.canonicalize().is_ok_and(|program| program == resolved)
+        });
+        if allowed || !full.exists() {
+            return Ok(Verdict::Proceed);
+        }
+        let shown = printable(&full.to_string_lossy());
+        let remedy = format!("to allow: add \"{shown}\" to process.allowedExecutables");
+        let description = format!("execution of {shown}");
+        let violation = Violation {
+            path: Some(full.to_string_lossy().into_owned()),
+            ..self.violation(call, task, Indicator::Process, Severity::High, description, "landlock", remedy)
+        };
+        Ok(Verdict::Note { violation: Box::new(violation) })
     }
 
     /// The kernel refuses what is masked; here it is only told.
@@ -575,7 +619,12 @@ impl<'a> Watch<'a> {
             (AF_INET | AF_INET6, _) => ("network socket".to_owned(), EACCES, Severity::Medium),
             (other, _) => (format!("socket of address family {other}"), EAFNOSUPPORT, Severity::High),
         };
-        let remedy = "nothing allows this kind of socket at level 2".to_owned();
+        let plain_network = matches!((domain, kind & 0xf), (AF_INET | AF_INET6, 1 | 2));
+        let remedy = if plain_network && self.policy.isolation_level == Level::Process {
+            "to allow: network.allowNetwork = true (level 1 then uses the host's network)".to_owned()
+        } else {
+            "nothing allows this kind of socket".to_owned()
+        };
         let what = format!("{what} ({name})");
         let violation = self.violation(call, task, Indicator::Network, severity, what, "seccomp", remedy);
         Verdict::Deny { errno, violation: Box::new(violation), kind: EventKind::SyscallBlocked }

@@ -1,5 +1,5 @@
 //! The two sets of calls that no policy changes: what every program needs to start and end, and what is
-//! blocked at level 2 whatever the policy says.
+//! blocked at levels 1 and 2 whatever the policy says.
 
 /// Allowed in WHITELIST mode without being listed, so that a program can be started, linked and ended.
 ///
@@ -69,7 +69,7 @@ pub const STARTUP: &[&str] = &[
     "exit_group",
 ];
 
-/// Blocked at level 2 under every policy: the list of RFC-0002 §8.2 and what later kernels added that
+/// Blocked at levels 1 and 2 under every policy: the list of RFC-0002 §8.2 and what later kernels added that
 /// does the same. `clone` is missing because only its namespace flags are blocked.
 pub const ALWAYS_BLOCKED: &[&str] = &[
     // Reading, writing or steering another process.

@@ -56,6 +56,18 @@ pub struct Broker {
     pub guarded: Vec<PathBuf>,
     /// Sockets of the host that may be connected to.
     pub sockets: Vec<PathBuf>,
+    pub network: Network,
+    /// A procfs of our own: the view need not have one.
+    pub proc: OwnedFd,
+}
+
+/// How a socket of the sandbox is told from one of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// By the network namespace, which is our own.
+    Own,
+    /// The namespace is shared: only what lies in a private directory is surely ours.
+    Shared,
 }
 
 impl Broker {
@@ -231,8 +243,8 @@ impl Broker {
                     OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
                     Mode::empty(),
                 )?;
-                let full = canonical(&place);
-                if !self.sockets.contains(&full) && !socket_owner::bound_inside(target.as_fd())? {
+                let full = canonical(self.proc.as_fd(), &place)?;
+                if !self.sockets.contains(&full) && !self.is_ours(target.as_fd())? {
                     return Err(Stop::Refused(full));
                 }
                 // The very object that was looked at, whatever its name leads to by now.
@@ -251,6 +263,16 @@ impl Broker {
         }
         sys::connect_raw(socket, &address)?;
         Ok(None)
+    }
+
+    fn is_ours(&self, socket: BorrowedFd<'_>) -> io::Result<bool> {
+        match self.network {
+            Network::Own => socket_owner::bound_inside(socket),
+            Network::Shared => {
+                let root = rustix::fs::stat("/")?;
+                Ok(rustix::fs::fstat(socket)?.st_dev == root.st_dev)
+            }
+        }
     }
 
     fn unguarded_name(
@@ -275,7 +297,7 @@ impl Broker {
     }
 
     fn refuse_guarded(&self, place: &Place) -> Result<(), Stop> {
-        let full = canonical(place);
+        let full = canonical(self.proc.as_fd(), place)?;
         if self.guarded.iter().any(|guarded| full.starts_with(guarded)) {
             return Err(Stop::Refused(full));
         }
@@ -284,7 +306,7 @@ impl Broker {
 
     /// A directory or link that comes to lie above a guarded name could bring that name with it.
     fn refuse_ancestors(&self, place: &Place) -> Result<(), Stop> {
-        let full = canonical(place);
+        let full = canonical(self.proc.as_fd(), place)?;
         if self.guarded.iter().any(|guarded| guarded.starts_with(&full)) {
             return Err(Stop::Refused(full));
         }

@@ -22,7 +22,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    broker::Broker,
+    broker::{Broker, Network},
     channel::Channel,
     init, landlock,
     launch::Tag,
@@ -32,7 +32,7 @@ use super::{
 use crate::{
     enforcement::{Enforcement, Layer},
     plan::{Plan, Step},
-    spec::{Identity, Limits, Namespaces, Spec, Terminal},
+    spec::{Entry, Identity, Limits, Namespaces, Spec, Terminal},
 };
 
 /// The number under which the command's process talks to the supervisor until it executes. The system call
@@ -97,6 +97,8 @@ struct Child {
     received: Vec<OwnedFd>,
     root: Option<Root>,
     enforcement: Enforcement,
+    /// For init: a procfs of its own.
+    proc: Option<OwnedFd>,
     listener: Option<OwnedFd>,
     terminal: Option<OwnedFd>,
 }
@@ -113,6 +115,7 @@ pub fn run(namespaces: Namespaces, control: Channel, launch: Channel) -> ! {
         received: Vec::new(),
         root: None,
         enforcement: Enforcement::default(),
+        proc: None,
         listener: None,
         terminal: None,
     };
@@ -176,6 +179,7 @@ impl Child {
             Step::ForbidNamespaces => self.root()?.forbid_namespaces()?,
             Step::SealRoot => self.root()?.seal()?,
             Step::PivotRoot => {
+                self.proc = Some(open_proc(&self.order.spec.view)?);
                 if let Some(root) = self.root.take() {
                     root.pivot()?;
                 }
@@ -261,22 +265,13 @@ impl Child {
     }
 
     fn limit(&mut self, limits: Limits) -> Result<(), Failure> {
-        let what = "apply resource limits";
-        let set = |resource, value: Option<u64>| -> Result<(), Failure> {
-            let Some(value) = value else { return Ok(()) };
-            let current = rustix::process::getrlimit(resource);
-            let value = current.maximum.map_or(value, |maximum| value.min(maximum));
-            rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
-                .map_err(failed(what))
-        };
         // Init is one of the counted processes.
-        set(Resource::Nproc, limits.processes.map(|n| n.saturating_add(1)))?;
-        set(Resource::Nofile, limits.open_files)?;
-        set(Resource::Fsize, limits.file_size)?;
-        set(Resource::Data, limits.data)?;
-        set(Resource::Cpu, limits.cpu_seconds)?;
+        limit(Resource::Nproc, limits.processes.map(|n| n.saturating_add(1)))?;
+        limit(Resource::Fsize, limits.file_size)?;
+        limit(Resource::Data, limits.data)?;
+        limit(Resource::Cpu, limits.cpu_seconds)?;
         // A core file would be written by the host, outside all limits.
-        set(Resource::Core, Some(0))?;
+        limit(Resource::Core, Some(0))?;
         self.enforcement.add(Layer::Rlimits);
         Ok(())
     }
@@ -303,6 +298,9 @@ impl Child {
     }
 
     fn start_init(&mut self) -> Result<(), Failure> {
+        if self.proc.is_none() {
+            self.proc = Some(open_directory("/proc").map_err(failed("open /proc"))?);
+        }
         // Nothing inside may look into init or into this process before it executes.
         let _ = sys::prctl(libc::PR_SET_DUMPABLE, 0);
         match sys::clone_process(0).map_err(failed("start the command's process"))? {
@@ -317,7 +315,17 @@ impl Child {
                 match self.control.take() {
                     Some(control) => {
                         let spec = &self.order.spec;
-                        let broker = Broker { guarded: spec.guarded.clone(), sockets: spec.sockets.clone() };
+                        let Some(proc) = self.proc.take() else { sys::exit_now(125) };
+                        let network = match spec.namespaces {
+                            Namespaces::All => Network::Own,
+                            Namespaces::AllButNetwork | Namespaces::None => Network::Shared,
+                        };
+                        let broker = Broker {
+                            guarded: spec.guarded.clone(),
+                            sockets: spec.sockets.clone(),
+                            network,
+                            proc,
+                        };
                         init::run(control, pid, spec.namespaces, &broker)
                     }
                     None => sys::exit_now(125),
@@ -366,6 +374,8 @@ impl Child {
         let line =
             std::mem::replace(&mut self.launch, Channel::from_descriptor(sys::adopt(LAUNCH_DESCRIPTOR)));
         drop(line);
+        // Only now: the limit may be lower than the number of that line.
+        limit(Resource::Nofile, self.order.spec.limits.open_files)?;
         if !self.order.program.is_empty() {
             self.raise_filter()?;
         }
@@ -470,10 +480,37 @@ fn c_strings(strings: impl Iterator<Item = Vec<u8>>) -> Vec<CString> {
     strings.filter_map(|string| CString::new(string).ok()).collect()
 }
 
+fn limit(resource: Resource, value: Option<u64>) -> Result<(), Failure> {
+    let Some(value) = value else { return Ok(()) };
+    let current = rustix::process::getrlimit(resource);
+    let value = current.maximum.map_or(value, |maximum| value.min(maximum));
+    rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
+        .map_err(failed("apply resource limits"))
+}
+
 fn write_file(path: &str, content: &str) -> io::Result<()> {
     let file = rustix::fs::openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::io::write(&file, content.as_bytes())?;
     Ok(())
+}
+
+fn open_directory(path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// The procfs of the view, or one that is attached nowhere: init must be able to tell the path of what it
+/// has open. The working directory is the new root.
+fn open_proc(view: &[Entry]) -> Result<OwnedFd, Failure> {
+    let what = "open a /proc for init";
+    if view.contains(&Entry::Proc) {
+        return open_directory("proc").map_err(failed(what));
+    }
+    use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed(what))?;
+    fsconfig_create(&context).map_err(failed(what))?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(failed(what))
 }
 
 fn loopback_up() -> io::Result<()> {

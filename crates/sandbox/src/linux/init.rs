@@ -1,7 +1,10 @@
 //! Process 1 of the sandbox: reaps, passes signals on, acts on behalf of the command where a rule needs a
 //! race-free check, and ends with the command, taking everything else along.
 
-use std::{io, os::fd::AsFd};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -38,11 +41,8 @@ pub fn run(control: Channel, command: i32, namespaces: Namespaces, broker: &Brok
 }
 
 fn serve(control: &Channel, command: i32, broker: &Broker) -> io::Result<Ended> {
-    let control_number = std::os::fd::AsRawFd::as_raw_fd(&control.as_fd()) as u32;
     detach_from_streams()?;
-    // Everything that the supervisor had open: nothing of it belongs here.
-    sys::close_descriptors(3, control_number - 1)?;
-    sys::close_descriptors(control_number + 1, u32::MAX)?;
+    close_all_but([control.as_fd(), broker.proc.as_fd()])?;
     let signals = sys::signals_as_descriptor(&[libc::SIGCHLD])?;
     loop {
         while let Some(ended) = next_ended()? {
@@ -67,6 +67,17 @@ fn serve(control: &Channel, command: i32, broker: &Broker) -> io::Result<Ended> 
             }
         }
     }
+}
+
+/// Everything else that the supervisor or the launch had open: nothing of it belongs here.
+fn close_all_but(mut kept: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+    kept.sort_by_key(AsRawFd::as_raw_fd);
+    let mut first = 3;
+    for number in kept.map(|fd| fd.as_raw_fd() as u32) {
+        sys::close_descriptors(first, number - 1)?;
+        first = number + 1;
+    }
+    sys::close_descriptors(first, u32::MAX)
 }
 
 fn next_ended() -> io::Result<Option<Ended>> {

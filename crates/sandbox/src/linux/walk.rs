@@ -6,7 +6,7 @@ use std::{
         fd::{AsRawFd, BorrowedFd, OwnedFd},
         unix::ffi::{OsStrExt, OsStringExt},
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use rustix::{
@@ -111,20 +111,22 @@ pub fn resolve(
     Ok(Resolved::Place(Place { parent: current, name: OsString::from(".") }))
 }
 
-/// The path of a place as seen inside.
-pub fn canonical(place: &Place) -> PathBuf {
-    let parent = std::fs::read_link(format!("/proc/self/fd/{}", place.parent.as_raw_fd()));
-    match parent {
-        Ok(parent) if place.name == "." => parent,
-        Ok(parent) => parent.join(&place.name),
-        // Without /proc the path cannot be told: a path that no rule allows.
-        Err(_) => Path::new("/").to_owned(),
+/// The path of a place as seen inside. `proc` is a procfs of our own, whether or not the view has one.
+pub fn canonical(proc: BorrowedFd<'_>, place: &Place) -> Result<PathBuf, Errno> {
+    let link = format!("self/fd/{}", place.parent.as_raw_fd());
+    let parent = rustix::fs::readlinkat(proc, link, Vec::new())?;
+    let parent = PathBuf::from(OsString::from_vec(parent.into_bytes()));
+    if !parent.is_absolute() {
+        return Err(Errno::ACCESS);
     }
+    Ok(if place.name == "." { parent } else { parent.join(&place.name) })
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
+
+    use std::path::Path;
 
     use super::*;
 
@@ -135,7 +137,10 @@ mod tests {
     fn walked(base: &Path, path: &str) -> PathBuf {
         let dir = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
         match resolve(me(), Some(dir.as_fd()), path.as_bytes(), true).unwrap() {
-            Resolved::Place(place) => canonical(&place),
+            Resolved::Place(place) => {
+                let proc = rustix::fs::open("/proc", OFlags::PATH, Mode::empty()).unwrap();
+                canonical(proc.as_fd(), &place).unwrap()
+            }
             Resolved::Magic(path) => path,
         }
     }
