@@ -80,6 +80,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
         nodes: BTreeMap::new(),
         denied: Vec::new(),
         sockets: Vec::new(),
+        credentials: Vec::new(),
         notes: Vec::new(),
     };
     view.denied()?;
@@ -87,7 +88,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
     view.listed(&policy.filesystem.read_only_paths, Access::ReadOnly)?;
     view.toolchains();
     view.merged_links();
-    view.root_path();
+    view.root_path()?;
     view.private_directories();
     view.kernel_made();
     view.remove_denied();
@@ -95,6 +96,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
     if !policy.process.allowed_executables.is_empty() {
         view.restrict_programs(&policy.process.allowed_executables)?;
     }
+    view.pin_ancestors();
     let (masks, guarded) = view.masks_and_guards();
     view.into_spec(masks, guarded)
 }
@@ -111,9 +113,10 @@ impl View<'_> {
         let mut rule = |path: &Path, access| rules.push(LandlockRule { path: path.to_owned(), access });
         for (path, node) in &self.nodes {
             match node {
-                Node::Bind { kind, access, exec, owner } => {
+                Node::Bind { object, kind, access, exec, owner } => {
                     entries.push(Entry::Bind {
                         path: path.clone(),
+                        object: *object,
                         kind: *kind,
                         access: *access,
                         exec: *exec,
@@ -166,6 +169,7 @@ impl View<'_> {
             callers_terminal: terminal::passed_on(self.request.terminal),
         };
         entries.extend(masks);
+        entries.extend(self.credential_masks());
         let spec = Spec {
             walls: Walls::Built,
             namespaces: if own_network { Namespaces::All } else { Namespaces::AllButNetwork },

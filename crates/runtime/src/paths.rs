@@ -6,11 +6,41 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lazaret_sandbox::spec::{Kind, Object};
+
 /// Is `path` the same as `above`, or below it? Both are absolute and normal, so bytes tell; this runs some
 /// thousand times per launch, and walking components would take most of a millisecond.
 pub fn is_at_or_below(path: &Path, above: &Path) -> bool {
     let (path, above) = (path.as_os_str().as_bytes(), above.as_os_str().as_bytes());
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || above == b"/")
+}
+
+/// What a path leads to, all looked at through one descriptor: the name, the identity and the kind belong
+/// together even when somebody exchanges directories for links meanwhile.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub path: PathBuf,
+    pub object: Object,
+    pub kind: Kind,
+    pub is_socket: bool,
+}
+
+/// Looks at a path, through links.
+pub fn look(path: &Path) -> io::Result<Found> {
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+    let handle = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    let stat = rustix::fs::fstat(&handle)?;
+    let found = fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd()))?;
+    if !found.is_absolute() {
+        return Err(io::Error::from(io::ErrorKind::NotFound));
+    }
+    let file_type = rustix::fs::FileType::from_raw_mode(stat.st_mode);
+    Ok(Found {
+        path: found,
+        object: Object { device: stat.st_dev, inode: stat.st_ino },
+        kind: if file_type.is_dir() { Kind::Directory } else { Kind::File },
+        is_socket: file_type == rustix::fs::FileType::Socket,
+    })
 }
 
 /// The path without links, in three system calls where the C library takes one per component.

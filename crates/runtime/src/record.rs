@@ -40,8 +40,9 @@ pub struct Syscall {
     pub args: Vec<String>,
 }
 
-/// The most distinct violations that are kept one by one.
-const DISTINCT: usize = 1000;
+/// The most distinct violations of one severity that are kept one by one: many harmless ones must not push
+/// out a grave one.
+const DISTINCT: usize = 500;
 
 /// The memory of one run.
 #[derive(Debug)]
@@ -51,7 +52,8 @@ pub struct Record<'log> {
     violations: Vec<Violation>,
     index: HashMap<String, usize>,
     total: u64,
-    beyond: u64,
+    /// How many distinct ones of each severity are kept, and how many came beyond that.
+    kept: [(usize, u64); 4],
 }
 
 impl<'log> Record<'log> {
@@ -62,7 +64,7 @@ impl<'log> Record<'log> {
             violations: Vec::new(),
             index: HashMap::new(),
             total: 0,
-            beyond: 0,
+            kept: [(0, 0); 4],
         }
     }
 
@@ -79,23 +81,28 @@ impl<'log> Record<'log> {
         self.total += 1;
         violation.event = kind.to_string();
         let key = format!("{}\0{}\0{}", violation.description, violation.process, violation.layer);
+        let severity = violation.severity;
+        let Some((kept, beyond)) = self.kept.get_mut(severity as usize) else { return Ok(()) };
         let index = match self.index.get(&key) {
             Some(index) => *index,
-            None if self.violations.len() < DISTINCT => {
+            None if *kept < DISTINCT || severity == Severity::Critical => {
+                *kept += 1;
                 self.index.insert(key, self.violations.len());
                 self.violations.push(violation);
                 self.violations.len() - 1
             }
             None => {
-                self.beyond += 1;
-                if self.beyond.to_string().trim_end_matches('0') != "1" {
+                *beyond += 1;
+                let count = *beyond;
+                if !is_power_of_ten(count) {
                     return Ok(());
                 }
-                let count = self.beyond;
                 return self.event(
                     EventKind::SecurityAlert,
                     &[
                         ("description", json!("more distinct violations than are kept one by one")),
+                        ("severity", json!(severity)),
+                        ("last", json!(violation.description)),
                         ("count", json!(count)),
                     ],
                 );
@@ -103,7 +110,7 @@ impl<'log> Record<'log> {
         };
         let Some(known) = self.violations.get_mut(index) else { return Ok(()) };
         known.count += 1;
-        if known.count.to_string().trim_end_matches('0') != "1" {
+        if !is_power_of_ten(known.count) {
             return Ok(());
         }
         let value = serde_json::to_value(&*known).unwrap_or_default();
@@ -125,7 +132,7 @@ impl<'log> Record<'log> {
         let folded: Vec<Value> = self
             .violations
             .iter()
-            .filter(|violation| violation.count.to_string().trim_end_matches('0') != "1")
+            .filter(|violation| !is_power_of_ten(violation.count))
             .map(|violation| json!({ "description": violation.description, "count": violation.count }))
             .take(100)
             .collect();
@@ -142,4 +149,11 @@ impl<'log> Record<'log> {
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
+}
+
+fn is_power_of_ten(mut count: u64) -> bool {
+    while count >= 10 && count.is_multiple_of(10) {
+        count /= 10;
+    }
+    count == 1
 }

@@ -59,6 +59,10 @@ pub enum RunError {
         "network access (allowNetwork) is not available: a sandbox has no way out. Set network.allowNetwork to false"
     )]
     Network,
+    #[error(
+        "standard stream {0} is a directory: through it the command would hold a door to the host's files"
+    )]
+    DirectoryAsStream(u8),
     #[error(transparent)]
     Supervise(SuperviseError),
     #[error("cannot handle signals: {0}")]
@@ -94,6 +98,9 @@ pub fn begin() -> Option<Stem> {
 pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     if request.policy.network.allow_network && request.policy.isolation_level == Level::Full {
         return Err(RunError::Network);
+    }
+    if let Some(number) = terminal::directory_among_streams() {
+        return Err(RunError::DirectoryAsStream(number));
     }
     let unenforceable = unenforceable(&request.policy);
     if request.requirement == Requirement::Enforce
@@ -208,6 +215,7 @@ impl Prepared {
         if !events.is_empty() {
             log.append_all(&events)?;
         }
+        let modes = terminal::SavedModes::of_streams();
         let relay = sandbox.terminal().map(|_| Relay::start()).transpose().map_err(RunError::Signals)?;
         sandbox.go().map_err(|error| RunError::Launch(LaunchError::Channel(error)))?;
         if relay.is_none() {
@@ -229,6 +237,7 @@ impl Prepared {
             sandbox.kill();
         }
         let ended = sandbox.wait();
+        drop(modes);
         let supervised = supervised.map_err(RunError::Supervise)?;
         let usage = Usage { cpu_ms: ended.cpu_ms, max_rss_bytes: ended.max_rss_bytes };
         let mut outcome = self.conclude(sandbox_id, enforcement, &supervised, usage, started.elapsed());

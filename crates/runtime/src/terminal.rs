@@ -1,6 +1,6 @@
 //! The caller's terminal while the command has one of its own: raw mode, bytes both ways, window size.
 
-use std::{collections::VecDeque, io, os::fd::BorrowedFd};
+use std::{collections::VecDeque, io, os::fd::{BorrowedFd, OwnedFd}};
 
 use crate::request::TerminalUse;
 use rustix::{
@@ -23,6 +23,39 @@ pub fn passed_on(terminal: TerminalUse) -> bool {
     let own = terminal == TerminalUse::WhenInteractive && interactive().is_some();
     let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     !own && streams.into_iter().any(isatty)
+}
+
+/// A standard stream that is a directory, if there is one.
+pub fn directory_among_streams() -> Option<u8> {
+    let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    (0..).zip(streams).find_map(|(number, stream)| {
+        let stat = rustix::fs::fstat(stream).ok()?;
+        rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir().then_some(number)
+    })
+}
+
+/// The modes of the terminals that are passed on, put back when this goes: a command must not leave the
+/// caller without an echo.
+#[derive(Debug)]
+pub struct SavedModes(Vec<(OwnedFd, Termios)>);
+
+impl SavedModes {
+    pub fn of_streams() -> SavedModes {
+        let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+        // Copies, because the streams themselves are given up while the command runs.
+        let saved = streams.into_iter().filter_map(|stream| {
+            Some((rustix::io::fcntl_dupfd_cloexec(stream, 3).ok()?, tcgetattr(stream).ok()?))
+        });
+        SavedModes(saved.filter(|(stream, _)| isatty(stream)).collect())
+    }
+}
+
+impl Drop for SavedModes {
+    fn drop(&mut self) {
+        for (stream, modes) in &self.0 {
+            let _ = tcsetattr(stream, OptionalActions::Now, modes);
+        }
+    }
 }
 
 /// Raw mode for as long as this lives.

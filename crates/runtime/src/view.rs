@@ -4,15 +4,14 @@
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
-use lazaret_sandbox::spec::{Access, Entry, Exec, Kind, Owner};
+use lazaret_sandbox::spec::{Access, Entry, Exec, Kind, Object, Owner};
 
 use crate::{
     lower::LowerError,
-    paths::{canonical, canonical_as_far_as_it_exists, is_at_or_below},
+    paths::{Found, canonical, canonical_as_far_as_it_exists, is_at_or_below, look},
     request::Request,
 };
 
@@ -60,12 +59,22 @@ const TOOLCHAINS: [&str; 30] = [
     ".nodenv",
 ];
 /// Variables that say where a toolchain is, and what below it holds programs.
-const TOOLCHAIN_VARIABLES: [(&str, &str); 5] =
-    [("CARGO_HOME", "bin"), ("RUSTUP_HOME", ""), ("PYENV_ROOT", ""), ("NVM_DIR", ""), ("VIRTUAL_ENV", "")];
+/// The third part is what such a directory always holds.
+const TOOLCHAIN_VARIABLES: [(&str, &str, &str); 5] = [
+    ("CARGO_HOME", "bin", "bin"),
+    ("RUSTUP_HOME", "", "toolchains"),
+    ("PYENV_ROOT", "", "versions"),
+    ("NVM_DIR", "", "nvm.sh"),
+    ("VIRTUAL_ENV", "", "pyvenv.cfg"),
+];
+/// Files with tokens that may lie in such a directory.
+const CREDENTIALS_IN_TOOLCHAINS: [&str; 6] =
+    ["credentials", "credentials.toml", ".npmrc", ".condarc", "pip.conf", ".pypirc"];
+
 /// One path of the view before it is put in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    Bind { kind: Kind, access: Access, exec: Exec, owner: Owner },
+    Bind { object: Object, kind: Kind, access: Access, exec: Exec, owner: Owner },
     Private { mode: u32 },
     Symlink(PathBuf),
     Proc,
@@ -78,7 +87,13 @@ pub struct View<'a> {
     pub nodes: BTreeMap<PathBuf, Node>,
     pub denied: Vec<PathBuf>,
     pub sockets: Vec<PathBuf>,
+    /// Credential files that toolchains keep beside their programs.
+    pub credentials: Vec<PathBuf>,
     pub notes: Vec<String>,
+}
+
+fn is_kernel_made(path: &Path) -> bool {
+    KERNEL.iter().any(|kernel| is_at_or_below(path, Path::new(kernel)))
 }
 
 impl View<'_> {
@@ -95,7 +110,7 @@ impl View<'_> {
         })
     }
 
-    /// Denied paths, canonical as far as they exist; a link is denied under both its names.
+    /// Denied paths: canonical as far as they exist, as written, and where links lead.
     pub fn denied(&mut self) -> Result<(), LowerError> {
         let own = self.request.own_directories.iter().cloned();
         let listed = &self.request.policy.filesystem.denied_paths;
@@ -111,12 +126,16 @@ impl View<'_> {
         let mut parents = Vec::new();
         for path in denied.into_iter().chain(own) {
             let resolved = canonical_as_far_as_it_exists(&path, &mut parents);
-            if fs::symlink_metadata(&resolved).is_ok_and(|metadata| metadata.is_symlink())
-                && let Ok(target) = canonical(&resolved)
-            {
+            if let Ok(link) = fs::read_link(&resolved) {
+                // Where it leads, also when nothing is there yet.
+                let target = resolved.parent().map(|parent| parent.join(link)).unwrap_or_default();
+                let target = canonical(&resolved)
+                    .unwrap_or_else(|_| canonical_as_far_as_it_exists(&target, &mut parents));
                 self.denied.push(target);
             }
             self.denied.push(resolved);
+            // The name as it was written: a link on the way can be replaced by a directory.
+            self.denied.push(path);
         }
         // By bytes: comparing by components takes ten times as long, and any order will do.
         self.denied.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
@@ -129,23 +148,23 @@ impl View<'_> {
             let expanded = self.expand(path)?;
             let optional = SYSTEM.iter().any(|system| is_at_or_below(&expanded, Path::new(system)))
                 || path.starts_with("~");
-            let canonical = match canonical(&expanded) {
-                Ok(canonical) => canonical,
+            let found = match look(&expanded) {
+                Ok(found) => found,
                 Err(_) if optional => continue,
                 Err(source) => return Err(LowerError::Missing { path: expanded, source }),
             };
-            if KERNEL.iter().any(|kernel| is_at_or_below(&canonical, Path::new(kernel))) {
+            if is_kernel_made(&found.path) {
                 return Err(LowerError::Kernel { path: expanded });
             }
-            if canonical == Path::new("/") {
+            if found.path == Path::new("/") {
                 if path == Path::new(".") {
                     self.notes.push("the current directory is /, which is not made visible: change into a project directory, or name what is needed with --rw".to_owned());
                     continue;
                 }
                 return Err(LowerError::Root);
             }
-            self.link_to(&expanded, &canonical);
-            self.bind(canonical, access);
+            self.link_to(&expanded, &found.path);
+            self.bind(found, access);
         }
         Ok(())
     }
@@ -167,12 +186,11 @@ impl View<'_> {
         }
     }
 
-    pub fn bind(&mut self, path: PathBuf, access: Access) {
-        let Ok(metadata) = fs::metadata(&path) else { return };
-        if metadata.file_type().is_socket() {
+    pub fn bind(&mut self, found: Found, access: Access) {
+        let Found { path, object, kind, is_socket } = found;
+        if is_socket {
             self.sockets.push(path.clone());
         }
-        let kind = if metadata.is_dir() { Kind::Directory } else { Kind::File };
         let system = SYSTEM.iter().any(|system| is_at_or_below(&path, Path::new(system)));
         let owner = if system && access == Access::ReadOnly { Owner::Foreign } else { Owner::Caller };
         self.nodes
@@ -185,7 +203,7 @@ impl View<'_> {
                     (*old, *old_owner) = (access, owner);
                 }
             })
-            .or_insert(Node::Bind { kind, access, exec: Exec::Allowed, owner });
+            .or_insert(Node::Bind { object, kind, access, exec: Exec::Allowed, owner });
     }
 
     pub fn toolchains(&mut self) {
@@ -196,21 +214,30 @@ impl View<'_> {
         if let Some(home) = &self.home {
             found.extend(TOOLCHAINS.iter().map(|name| home.join(name)));
         }
-        for (variable, below) in TOOLCHAIN_VARIABLES {
+        for (variable, below, marker) in TOOLCHAIN_VARIABLES {
             let value = self.request.environment.iter().find(|(key, _)| key == variable);
             if let Some((_, value)) = value {
                 let path = Path::new(value);
-                found.push(if below.is_empty() { path.to_owned() } else { path.join(below) });
+                // Only what looks like the thing the variable is for.
+                if path.is_absolute() && path.join(marker).exists() {
+                    found.push(if below.is_empty() { path.to_owned() } else { path.join(below) });
+                    self.credentials.extend(CREDENTIALS_IN_TOOLCHAINS.iter().map(|name| path.join(name)));
+                }
             }
         }
-        for path in found {
-            let Ok(canonical) = canonical(&path) else { continue };
+        for typed in found {
+            let Ok(found) = look(&typed) else { continue };
             // A variable must not open the whole home, or something wider.
-            let too_wide = canonical.components().count() < 3
-                || self.home.as_ref().is_some_and(|home| is_at_or_below(home, &canonical));
-            if canonical.is_dir() && !too_wide && !self.visible(&canonical) {
-                self.link_to(&path, &canonical);
-                self.bind(canonical, Access::ReadOnly);
+            let too_wide = found.path.components().count() < 3
+                || self.home.as_ref().is_some_and(|home| is_at_or_below(home, &found.path));
+            if found.kind == Kind::Directory
+                && !too_wide
+                && !is_kernel_made(&found.path)
+                && !self.visible(&found.path)
+            {
+                self.link_to(&typed, &found.path);
+                self.credentials.extend(CREDENTIALS_IN_TOOLCHAINS.iter().map(|name| found.path.join(name)));
+                self.bind(found, Access::ReadOnly);
             }
         }
     }
@@ -227,19 +254,23 @@ impl View<'_> {
         }
     }
 
-    pub fn root_path(&mut self) {
-        let Some(root) = self.request.policy.root_path() else { return };
-        match canonical(root) {
-            Ok(canonical) => {
-                if !self.visible(&canonical) && canonical != Path::new("/") {
-                    self.link_to(root, &canonical);
-                    self.bind(canonical, Access::ReadOnly);
+    pub fn root_path(&mut self) -> Result<(), LowerError> {
+        let Some(root) = self.request.policy.root_path() else { return Ok(()) };
+        match look(root) {
+            Ok(found) if is_kernel_made(&found.path) => {
+                return Err(LowerError::Kernel { path: root.to_owned() });
+            }
+            Ok(found) => {
+                if !self.visible(&found.path) && found.path != Path::new("/") {
+                    self.link_to(root, &found.path);
+                    self.bind(found, Access::ReadOnly);
                 }
             }
             Err(_) => {
                 self.nodes.entry(root.to_owned()).or_insert(Node::Private { mode: 0o700 });
             }
         }
+        Ok(())
     }
 
     pub fn private_directories(&mut self) {
@@ -249,7 +280,7 @@ impl View<'_> {
         if let Some(home) = &self.home
             && home != Path::new("/")
             && !self.visible(home)
-            && !KERNEL.iter().any(|kernel| is_at_or_below(home, Path::new(kernel)))
+            && !is_kernel_made(home)
         {
             self.nodes.insert(home.clone(), Node::Private { mode: 0o700 });
         }
@@ -273,7 +304,12 @@ impl View<'_> {
     /// What lies inside a directory that is bound in the same way need not be bound once more.
     pub fn remove_covered(&mut self) {
         let nodes = self.nodes.clone();
+        let sockets = &self.sockets;
         self.nodes.retain(|path, node| {
+            // A socket keeps a mount of its own, so that nothing can be moved to its name.
+            if sockets.contains(path) {
+                return true;
+            }
             let (Node::Bind { access, exec, owner, .. }, Some(parent)) = (&*node, path.parent()) else {
                 return true;
             };
@@ -296,29 +332,57 @@ impl View<'_> {
         }
         let mut carved = Vec::new();
         for library in ["/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/lib", "/lib64"] {
-            carved.extend(Path::new(library).canonicalize().ok());
+            carved.extend(look(Path::new(library)).ok());
         }
         for program in programs {
-            let canonical = program
-                .canonicalize()
-                .map_err(|source| LowerError::Missing { path: program.clone(), source })?;
-            carved.push(canonical);
+            let found =
+                look(program).map_err(|source| LowerError::Missing { path: program.clone(), source })?;
+            carved.push(found);
         }
-        for path in carved {
+        for Found { path, object, kind, .. } in carved {
             if !self.visible(&path) {
                 continue;
             }
-            let kind = if path.is_dir() { Kind::Directory } else { Kind::File };
             let system = SYSTEM.iter().any(|system| is_at_or_below(&path, Path::new(system)));
             let owner = if system { Owner::Foreign } else { Owner::Caller };
-            self.nodes
-                .insert(path, Node::Bind { kind, access: Access::ReadOnly, exec: Exec::Allowed, owner });
+            let node = Node::Bind { object, kind, access: Access::ReadOnly, exec: Exec::Allowed, owner };
+            self.nodes.insert(path, node);
         }
         Ok(())
     }
 
-    /// Denied paths that exist in the view are covered; below a writable directory their names are guarded
-    /// as well, so that they cannot be made anew.
+    /// A read-only path inside a writable one must not be moved away together with its directory and made
+    /// anew: the directories between are bound onto themselves, and what is a mount point cannot be renamed.
+    pub fn pin_ancestors(&mut self) {
+        let writable: Vec<(PathBuf, Node)> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| matches!(node, Node::Bind { access: Access::ReadWrite, .. }))
+            .map(|(path, node)| (path.clone(), node.clone()))
+            .collect();
+        let inner: Vec<PathBuf> = self.nodes.keys().cloned().collect();
+        for (top, node) in &writable {
+            for path in inner.iter().filter(|path| *path != top && is_at_or_below(path, top)) {
+                for between in path.ancestors().skip(1).take_while(|between| between != top) {
+                    if let Ok(found) = look(between)
+                        && found.path == between
+                        && let Node::Bind { exec, owner, .. } = node
+                    {
+                        self.nodes.entry(found.path).or_insert(Node::Bind {
+                            object: found.object,
+                            kind: found.kind,
+                            access: Access::ReadWrite,
+                            exec: *exec,
+                            owner: *owner,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Denied paths in the view: what exists is covered, and every name is guarded, so that it can neither be
+    /// made anew nor be reached when the host makes or exchanges it.
     pub fn masks_and_guards(&self) -> (Vec<Entry>, Vec<PathBuf>) {
         let mut masks: Vec<(PathBuf, Kind)> = Vec::new();
         let mut guarded = Vec::new();
@@ -326,25 +390,27 @@ impl View<'_> {
             if masks.iter().any(|(above, kind)| *kind == Kind::Directory && is_at_or_below(path, above)) {
                 continue;
             }
-            if self.writable_at(path) {
-                guarded.push(path.clone());
-            }
-            if let Ok(metadata) = fs::symlink_metadata(path)
-                && !metadata.is_symlink()
+            guarded.push(path.clone());
+            // By its own name only: what a link leads to is denied under its own.
+            if let Ok(found) = look(path)
+                && found.path == *path
             {
-                masks.push((path.clone(), if metadata.is_dir() { Kind::Directory } else { Kind::File }));
+                masks.push((path.clone(), found.kind));
             }
         }
-        let masks = masks.into_iter().map(|(path, kind)| Entry::Mask { path, kind }).collect();
-        (masks, guarded)
+        (masks.into_iter().map(|(path, kind)| Entry::Mask { path, kind }).collect(), guarded)
     }
 
-    pub fn writable_at(&self, path: &Path) -> bool {
-        let innermost = self
-            .nodes
-            .iter()
-            .filter(|(at, node)| matches!(node, Node::Bind { .. }) && is_at_or_below(path, at))
-            .max_by_key(|(at, _)| at.components().count());
-        matches!(innermost, Some((_, Node::Bind { access: Access::ReadWrite, .. })))
+    /// Credential files of toolchains are covered where they exist.
+    pub fn credential_masks(&self) -> Vec<Entry> {
+        let mut paths: Vec<&PathBuf> = self.credentials.iter().filter(|path| self.visible(path)).collect();
+        paths.sort();
+        paths.dedup();
+        paths
+            .into_iter()
+            .filter(|path| !self.denied.iter().any(|denied| is_at_or_below(path, denied)))
+            .filter_map(|path| look(path).ok().filter(|found| found.path == *path))
+            .map(|found| Entry::Mask { path: found.path, kind: found.kind })
+            .collect()
     }
 }

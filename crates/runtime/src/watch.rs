@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     ffi::OsStr,
     io,
+    net::{IpAddr, SocketAddr},
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Component, Path, PathBuf},
 };
@@ -32,11 +33,13 @@ use crate::{
 const O_ACCMODE: u64 = 3;
 const O_CREAT: u64 = 0o100;
 const O_TMPFILE: u64 = 0o20_000_000;
+const O_PATH: u64 = 0o10_000_000;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const AT_FDCWD: i32 = -100;
 const AT_REMOVEDIR: u64 = 0x200;
 const AT_EMPTY_PATH: u64 = 0x1000;
 const EPERM: i32 = 1;
+const EAGAIN: i32 = 11;
 const EACCES: i32 = 13;
 const EROFS: i32 = 30;
 const EINVAL: i32 = 22;
@@ -54,6 +57,8 @@ const CRITICAL_FILES: [&str; 4] = [
     "/proc/sys/vm/panic_on_oom",
 ];
 
+/// The most calls that init may be at for the command.
+const MAX_PENDING: usize = 256;
 const DENIED_WINS: &str =
     "the path is denied, and denied wins: take it out of deniedPaths (or drop --deny) to allow it";
 
@@ -73,6 +78,8 @@ struct Pending {
     path: Option<PathBuf>,
     /// Something was to be written or changed there.
     writes: bool,
+    /// Outside address of a connection.
+    address: Option<String>,
     close_on_exec: bool,
 }
 
@@ -178,7 +185,9 @@ impl<'a> Watch<'a> {
                         let call = &pending.notification;
                         Some(self.write_denied(call, &Task::of(call), path))
                     }
-                    (None, None) => None,
+                    (None, None) => {
+                        pending.address.as_ref().map(|address| self.unreachable(&pending, address))
+                    }
                 };
                 let after = match violation {
                     Some(violation) => self.account(EventKind::PolicyViolation, violation, record)?,
@@ -289,6 +298,9 @@ impl<'a> Watch<'a> {
         base: i32,
         fill: impl FnOnce(&mut Request, &Task) -> io::Result<Option<i32>>,
     ) -> io::Result<Verdict> {
+        if self.pending.len() >= MAX_PENDING {
+            return Err(io::Error::from_raw_os_error(EAGAIN));
+        }
         let numbers = task.numbers()?;
         let mut request = Request {
             id: call.id,
@@ -328,7 +340,7 @@ impl<'a> Watch<'a> {
         };
         let descriptors: Vec<_> = std::iter::once(&base).chain(second.iter()).map(AsFd::as_fd).collect();
         if sandbox.act(&request, &descriptors).is_err() {
-            listener.deny(call.id, EACCES);
+            listener.deny(call.id, EAGAIN);
             return Ok(Verdict::Handled);
         }
         self.pending.insert(
@@ -339,6 +351,7 @@ impl<'a> Watch<'a> {
                 path: named,
                 writes: operation != Operation::Open || u64::from(request.flags) & (O_ACCMODE | O_CREAT) != 0,
                 close_on_exec: u64::from(request.flags) & O_CLOEXEC != 0,
+                address: outside_address(&request),
             },
         );
         Ok(Verdict::Handled)
@@ -361,7 +374,9 @@ impl<'a> Watch<'a> {
         }
         // A guarded name may come into being on the host's side, too: whether it can be opened is then init's
         // to say. (What exists is also masked, so for the rest a look is enough.)
-        if self.guards {
+        // A bare handle (O_PATH) cannot be handed over, and gives nothing away: what is opened through it is
+        // looked at again.
+        if self.guards && flags & O_PATH == 0 {
             return self.let_init(sandbox, call, task, Operation::Open, directory, |request, task| {
                 request.path = task.string(path)?;
                 request.flags = flags as u32;
@@ -396,10 +411,11 @@ impl<'a> Watch<'a> {
             });
         }
         let text = task.string(path)?;
-        Ok(match self.absolute(task, directory, &text) {
-            Some(full) => self.note_denied(call, task, &full, "removal or truncation"),
-            None => Verdict::Proceed,
-        })
+        let Some(full) = self.absolute(task, directory, &text) else { return Ok(Verdict::Proceed) };
+        if self.is_writable(&full) {
+            return Ok(Verdict::Proceed);
+        }
+        Ok(Verdict::Note { violation: Box::new(self.write_denied(call, task, &full)) })
     }
 
     fn executing(&self, call: &Notification, task: &Task, directory: i32, path: u64) -> io::Result<Verdict> {
@@ -473,6 +489,25 @@ impl<'a> Watch<'a> {
             _ => (Operation::Rename, a as i32, b, Some((c as i32, d)), [e, 0, 0]),
         };
         let [flags, mode, device] = rest;
+        if !self.guards {
+            // The name that is to appear, and for a rename the one that is to go.
+            let mut names = match second {
+                Some((directory, path)) if operation != Operation::Symlink => vec![(directory, path)],
+                _ => vec![(base, first)],
+            };
+            if operation == Operation::Rename {
+                names.push((base, first));
+            }
+            for (directory, path) in names {
+                let text = task.string(path)?;
+                if let Some(full) = self.absolute(task, directory, &text)
+                    && !self.is_writable(&full)
+                {
+                    return Ok(Verdict::Note { violation: Box::new(self.write_denied(call, task, &full)) });
+                }
+            }
+            return Ok(Verdict::Proceed);
+        }
         self.let_init(sandbox, call, task, operation, base, |request, task| {
             request.path = task.string(first)?;
             request.flags = flags as u32;
@@ -499,7 +534,28 @@ impl<'a> Watch<'a> {
                 _ => {}
             }
         }
-        Some(normal)
+        Some(self.resolved(task, &normal).unwrap_or(normal))
+    }
+
+    /// Where a path leads in the view of the process, as far as it exists. For telling only: the process can
+    /// change it the next moment.
+    fn resolved(&self, task: &Task, path: &Path) -> Option<PathBuf> {
+        let root = task.root().ok()?;
+        let open = |path: &Path| {
+            let relative = path.strip_prefix("/").unwrap_or(path);
+            let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+            let resolve = rustix::fs::ResolveFlags::IN_ROOT;
+            let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+            rustix::fs::openat2(&root, relative, flags, rustix::fs::Mode::empty(), resolve).ok()
+        };
+        let told = |fd: std::os::fd::OwnedFd| {
+            std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd))).ok()
+        };
+        if let Some(whole) = open(path) {
+            return told(whole);
+        }
+        let parent = told(open(path.parent()?)?)?;
+        Some(parent.join(path.file_name()?))
     }
 
     fn is_writable(&self, path: &Path) -> bool {
@@ -592,6 +648,13 @@ impl<'a> Watch<'a> {
             remedy,
             count: 0,
         }
+    }
+
+    fn unreachable(&self, pending: &Pending, address: &str) -> Violation {
+        let call = &pending.notification;
+        let remedy = "this sandbox has no network but its own loopback".to_owned();
+        let what = format!("connection to {address}");
+        self.violation(call, &Task::of(call), Indicator::Network, Severity::High, what, "netns", remedy)
     }
 
     fn privileged_mode(&self, call: &Notification, task: &Task, name: &str) -> Verdict {
@@ -694,6 +757,23 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// The address of a connection that leads out of the sandbox.
+fn outside_address(request: &Request) -> Option<String> {
+    if request.operation != Operation::Connect {
+        return None;
+    }
+    let (family, rest) = request.other.split_first_chunk()?;
+    let (port, rest) = rest.split_first_chunk()?;
+    let port = u16::from_be_bytes(*port);
+    let address: IpAddr = match u64::from(u16::from_ne_bytes(*family)) {
+        AF_INET => IpAddr::from(*rest.first_chunk::<4>()?),
+        // Four bytes of flow label come first.
+        AF_INET6 => IpAddr::from(*rest.get(4..)?.first_chunk::<16>()?).to_canonical(),
+        _ => return None,
+    };
+    (!address.is_loopback() && !address.is_unspecified()).then(|| SocketAddr::new(address, port).to_string())
+}
+
 fn deed(operation: Operation) -> &'static str {
     match operation {
         Operation::Open => "opening of",
@@ -704,7 +784,7 @@ fn deed(operation: Operation) -> &'static str {
 }
 
 fn privileged(mode: u64) -> bool {
-    mode & 0o4000 != 0 || mode & 0o2010 == 0o2010
+    mode & 0o6000 != 0
 }
 
 fn describe(call: &Notification) -> Syscall {

@@ -60,7 +60,7 @@ impl Layer {
         match self {
             Layer::Userns => "the command keeps your own identity on the host",
             Layer::Mountns => {
-                "the filesystem is not hidden: paths outside the policy can be seen (stat, names)"
+                "the filesystem is not hidden: paths outside the policy can be seen (stat, names), and the modes and times of your own files there can be changed"
             }
             Layer::Pidns => "host processes are visible, and processes left behind can outlive the run",
             Layer::Netns => "the network is closed by a system call filter only, not by an empty namespace",

@@ -88,11 +88,21 @@ pub enum Kind {
     File,
 }
 
+/// A file by its identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Object {
+    pub device: u64,
+    pub inode: u64,
+}
+
 /// One thing in the new root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
     Bind {
+        #[serde(with = "path")]
         path: PathBuf,
+        /// The very object that was looked at when this was decided: a name can come to mean another.
+        object: Object,
         kind: Kind,
         access: Access,
         exec: Exec,
@@ -100,25 +110,31 @@ pub enum Entry {
     },
     /// A private writable directory, empty at the start, gone at the end.
     Private {
+        #[serde(with = "path")]
         path: PathBuf,
         mode: u32,
         exec: Exec,
     },
     /// An empty directory of the root itself.
     Directory {
+        #[serde(with = "path")]
         path: PathBuf,
     },
     Symlink {
+        #[serde(with = "path")]
         path: PathBuf,
+        #[serde(with = "path")]
         target: PathBuf,
     },
     /// A small read-only file made for the sandbox.
     Text {
+        #[serde(with = "path")]
         path: PathBuf,
         content: String,
     },
     /// Nothing can be read, written or listed here.
     Mask {
+        #[serde(with = "path")]
         path: PathBuf,
         kind: Kind,
     },

@@ -27,6 +27,10 @@ use crate::{
 pub fn run(args: Run, stem: Option<Stem>) -> anyhow::Result<Exit> {
     let request = resolve(&args)?;
     let report_file = args.report.as_deref().map(open_report).transpose()?;
+    if args.audit.is_some() && !args.plan {
+        // Made before the view is: a log inside it is covered from the start.
+        lazaret_audit::Log::open(&request.audit_log)?;
+    }
     let prepared = prepare(request)?;
     if args.plan {
         print_plan(&prepared, args.json);

@@ -12,6 +12,7 @@
 )]
 
 mod case;
+mod outcome;
 mod terminal;
 
 mod audit;
@@ -20,6 +21,7 @@ mod degraded;
 mod environment;
 mod executables;
 mod exit_codes;
+mod guarded;
 mod identity;
 mod interactive;
 mod leftovers;

@@ -33,9 +33,21 @@ enum Stop {
     Errno(Errno),
     /// Refused by rule: the canonical path.
     Refused(PathBuf),
+    /// It may take long: for a child of init.
+    MayBlock,
     /// A child of init goes on with it and will answer.
     Delegated,
 }
+
+/// May an act wait?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    AtOnce,
+    Waits,
+}
+
+/// The device number of /dev/tty.
+const DEV_TTY: u64 = 5 << 8;
 
 impl From<Errno> for Stop {
     fn from(errno: Errno) -> Self {
@@ -68,36 +80,71 @@ pub enum Network {
     Own,
     /// The namespace is shared: only what lies in a private directory is surely ours.
     Shared,
+    /// Nothing can be told apart: only listed sockets.
+    Unknown,
 }
+
+/// The most acts that may be under way in children of init.
+const MAX_HELPERS: usize = 64;
+
+/// Children of init that do what may take long, and which request each is at.
+pub type Helpers = Vec<(i32, u64)>;
 
 impl Broker {
     /// Does what was asked and answers on `control`.
-    pub fn act(&self, control: &Channel, bytes: &[u8], descriptors: &[OwnedFd]) {
+    pub fn act(&self, control: &Channel, bytes: &[u8], descriptors: Vec<OwnedFd>, helpers: &mut Helpers) {
         let Some(request) = Request::decode(bytes) else { return };
         let mut reply = Reply { id: request.id, errno: 0, refused: None, descriptor: None };
-        match self.perform(control, &request, descriptors) {
+        // Whatever the command prepared to make an act wait (a FIFO, a lease, a flag flipped at the right
+        // moment), init is back after a moment; a child of init goes on with it.
+        sys::interrupt_blocking_calls();
+        let mut result = self.perform(&request, &descriptors);
+        if matches!(result, Err(Stop::Errno(Errno::INTR) | Stop::MayBlock)) {
+            sys::stop_interrupting();
+            result = delegate(control, &request, helpers, || self.perform_waiting(&request, &descriptors));
+            sys::interrupt_blocking_calls();
+        }
+        // Closing can wait, too (SO_LINGER).
+        drop(descriptors);
+        sys::stop_interrupting();
+        match result {
             Ok(descriptor) => reply.descriptor = descriptor,
             Err(Stop::Errno(errno)) => reply.errno = errno.raw_os_error(),
             Err(Stop::Refused(path)) => {
                 reply.errno = libc::EACCES;
                 reply.refused = Some(path);
             }
+            Err(Stop::MayBlock) => reply.errno = libc::EAGAIN,
             Err(Stop::Delegated) => return,
         }
         answer(control, &reply);
     }
 
-    fn perform(
+    /// In a child of init: waits as long as it takes.
+    fn perform_waiting(&self, request: &Request, descriptors: &[OwnedFd]) -> Result<Option<OwnedFd>, Stop> {
+        loop {
+            match self.perform_mode(request, descriptors, Patience::Waits) {
+                Err(Stop::Errno(Errno::INTR)) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn perform(&self, request: &Request, descriptors: &[OwnedFd]) -> Result<Option<OwnedFd>, Stop> {
+        self.perform_mode(request, descriptors, Patience::AtOnce)
+    }
+
+    fn perform_mode(
         &self,
-        control: &Channel,
         request: &Request,
         descriptors: &[OwnedFd],
+        patience: Patience,
     ) -> Result<Option<OwnedFd>, Stop> {
         let base = descriptors.first().map(OwnedFd::as_fd);
         let second = descriptors.get(1).map(OwnedFd::as_fd);
         let mode = request.mode & !request.umask;
         match request.operation {
-            Operation::Open => self.open(control, request, base, mode),
+            Operation::Open => self.open(request, base, mode, patience),
             Operation::Mkdir => {
                 let place = self.unguarded_name(request, base, &request.path)?;
                 rustix::fs::mkdirat(&place.parent, &place.name, Mode::from_raw_mode(mode & 0o1777))?;
@@ -105,7 +152,10 @@ impl Broker {
             }
             Operation::Mknod => {
                 let place = self.unguarded_name(request, base, &request.path)?;
-                let kind = FileType::from_raw_mode(request.mode);
+                let kind = match FileType::from_raw_mode(request.mode) {
+                    FileType::Unknown => FileType::RegularFile,
+                    kind => kind,
+                };
                 if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
                     return Err(Errno::PERM.into());
                 }
@@ -169,17 +219,17 @@ impl Broker {
             }
             Operation::Connect => {
                 let socket = second.ok_or(Errno::BADF)?;
-                self.connect(control, request, base, socket)
+                self.connect(request, base, socket, patience)
             }
         }
     }
 
     fn open(
         &self,
-        control: &Channel,
         request: &Request,
         base: Option<BorrowedFd<'_>>,
         mode: u32,
+        patience: Patience,
     ) -> Result<Option<OwnedFd>, Stop> {
         let flags = OFlags::from_bits_retain(request.flags) | OFlags::NOCTTY | OFlags::CLOEXEC;
         let follow = !flags.contains(OFlags::NOFOLLOW) && !flags.contains(OFlags::CREATE | OFlags::EXCL);
@@ -191,16 +241,18 @@ impl Broker {
         let place = self.walk(request, base, &request.path, follow)?;
         self.refuse_guarded(&place)?;
         let mode = Mode::from_raw_mode(mode & 0o1777);
-        let exists = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW);
-        let fifo = exists.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
-        let flags = flags | OFlags::NOFOLLOW;
-        if fifo && !flags.contains(OFlags::NONBLOCK) {
-            // The other end may never come: that must not stop init.
-            let flags = flags.difference(OFlags::CREATE);
-            return delegate(control, request.id, || {
-                Ok(Some(rustix::fs::openat(&place.parent, &place.name, flags, Mode::empty())?))
-            });
+        let stat = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let kind = stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
+        if kind == Some(FileType::CharacterDevice) && stat.is_some_and(|stat| stat.st_rdev == DEV_TTY) {
+            // "My terminal" means another one here than there; the command's own is the first of this view.
+            return Ok(Some(
+                rustix::fs::openat(CWD, c"/dev/pts/0", flags, Mode::empty()).map_err(|_| Errno::NXIO)?,
+            ));
         }
+        if kind == Some(FileType::Fifo) && !flags.contains(OFlags::NONBLOCK) && patience == Patience::AtOnce {
+            return Err(Stop::MayBlock);
+        }
+        let flags = flags | OFlags::NOFOLLOW;
         Ok(Some(rustix::fs::openat(&place.parent, &place.name, flags, mode)?))
     }
 
@@ -227,10 +279,10 @@ impl Broker {
 
     fn connect(
         &self,
-        control: &Channel,
         request: &Request,
         base: Option<BorrowedFd<'_>>,
         socket: BorrowedFd<'_>,
+        patience: Patience,
     ) -> Result<Option<OwnedFd>, Stop> {
         let domain = rustix::net::sockopt::socket_domain(socket)?;
         let pinned;
@@ -255,11 +307,8 @@ impl Broker {
         };
         let may_block = !rustix::fs::fcntl_getfl(socket)?.contains(OFlags::NONBLOCK)
             && rustix::net::sockopt::socket_type(socket)? != rustix::net::SocketType::DGRAM;
-        if may_block {
-            return delegate(control, request.id, || {
-                sys::connect_raw(socket, &address)?;
-                Ok(None)
-            });
+        if may_block && patience == Patience::AtOnce {
+            return Err(Stop::MayBlock);
         }
         sys::connect_raw(socket, &address)?;
         Ok(None)
@@ -267,6 +316,7 @@ impl Broker {
 
     fn is_ours(&self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         match self.network {
+            Network::Unknown => Ok(false),
             Network::Own => socket_owner::bound_inside(socket),
             Network::Shared => {
                 let root = rustix::fs::stat("/")?;
@@ -339,7 +389,14 @@ impl Broker {
             return Ok(None);
         }
         match resolve(request.caller(), base, path, true) {
-            Ok(Resolved::Magic(path)) => Ok(Some(path)),
+            Ok(Resolved::Magic(path)) => {
+                // A handle on a guarded object, got before it was guarded or in some other way.
+                let target = std::fs::read_link(&path).unwrap_or_default();
+                if self.guarded.iter().any(|guarded| target.starts_with(guarded)) {
+                    return Err(Stop::Refused(target));
+                }
+                Ok(Some(path))
+            }
             Ok(Resolved::Place(_)) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -371,20 +428,40 @@ fn answer(control: &Channel, reply: &Reply) {
     let _ = control.send(&reply.encode(), &descriptors);
 }
 
+/// Answers for a helper that ended without having done so.
+pub fn answer_for_lost(control: &Channel, id: u64) {
+    answer(control, &Reply { id, errno: libc::EINTR, refused: None, descriptor: None });
+}
+
 /// Lets a child of init do what may take long.
 fn delegate(
     control: &Channel,
-    id: u64,
+    request: &Request,
+    helpers: &mut Helpers,
     act: impl FnOnce() -> Result<Option<OwnedFd>, Stop>,
 ) -> Result<Option<OwnedFd>, Stop> {
+    if helpers.len() >= MAX_HELPERS {
+        // The oldest has waited longest, most likely for an asker that is gone.
+        if let Some((pid, _)) = helpers.first() {
+            let _ = sys::kill(*pid, libc::SIGKILL);
+        }
+        return Err(Errno::AGAIN.into());
+    }
     match sys::clone_process(0)? {
-        Cloned::Parent { .. } => Err(Stop::Delegated),
+        Cloned::Parent { pid, .. } => {
+            helpers.push((pid, request.id));
+            Err(Stop::Delegated)
+        }
         Cloned::Child => {
-            let mut reply = Reply { id, errno: 0, refused: None, descriptor: None };
+            let mut reply = Reply { id: request.id, errno: 0, refused: None, descriptor: None };
             match act() {
                 Ok(descriptor) => reply.descriptor = descriptor,
                 Err(Stop::Errno(errno)) => reply.errno = errno.raw_os_error(),
-                Err(_) => reply.errno = libc::EACCES,
+                Err(Stop::Refused(path)) => {
+                    reply.errno = libc::EACCES;
+                    reply.refused = Some(path);
+                }
+                Err(Stop::MayBlock | Stop::Delegated) => reply.errno = libc::EACCES,
             }
             answer(control, &reply);
             sys::exit_now(0)

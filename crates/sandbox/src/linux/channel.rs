@@ -39,12 +39,21 @@ impl Channel {
     }
 
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.send_with(bytes, descriptors, SendFlags::NOSIGNAL)
+    }
+
+    /// Fails instead of waiting when the peer does not take messages off the line.
+    pub fn send_at_once(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.send_with(bytes, descriptors, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    }
+
+    fn send_with(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>], flags: SendFlags) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
-        sendmsg(&self.0, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        sendmsg(&self.0, &[IoSlice::new(bytes)], &mut ancillary, flags)?;
         Ok(())
     }
 

@@ -318,7 +318,8 @@ impl Child {
                         let Some(proc) = self.proc.take() else { sys::exit_now(125) };
                         let network = match spec.namespaces {
                             Namespaces::All => Network::Own,
-                            Namespaces::AllButNetwork | Namespaces::None => Network::Shared,
+                            Namespaces::AllButNetwork => Network::Shared,
+                            Namespaces::None => Network::Unknown,
                         };
                         let broker = Broker {
                             guarded: spec.guarded.clone(),

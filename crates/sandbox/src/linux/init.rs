@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::{
-    broker::Broker,
+    broker::{self, Broker, Helpers},
     channel::{Channel, Message},
     launch::Tag,
     sys::{self, Block, Ended},
@@ -22,6 +22,10 @@ use crate::spec::Namespaces;
 /// Runs until the command has ended; never returns.
 pub fn run(control: Channel, command: i32, namespaces: Namespaces, broker: &Broker) -> ! {
     let _ = rustix::thread::set_name(c"lazaret-init");
+    // Away from the caller's session: what init opens for the command must not be the caller's terminal.
+    let _ = rustix::process::setsid();
+    // Modes are masked by the asker's own umask.
+    rustix::process::umask(Mode::empty());
     if namespaces == Namespaces::None {
         // Without a pid namespace orphans would go to the host's init; keep them here.
         let _ = sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
@@ -44,10 +48,17 @@ fn serve(control: &Channel, command: i32, broker: &Broker) -> io::Result<Ended> 
     detach_from_streams()?;
     close_all_but([control.as_fd(), broker.proc.as_fd()])?;
     let signals = sys::signals_as_descriptor(&[libc::SIGCHLD])?;
+    let mut helpers = Helpers::new();
     loop {
         while let Some(ended) = next_ended()? {
             if ended.pid == command {
                 return Ok(ended);
+            }
+            if let Some(at) = helpers.iter().position(|(pid, _)| *pid == ended.pid) {
+                let (_, id) = helpers.remove(at);
+                if ended.status != 0 {
+                    broker::answer_for_lost(control, id);
+                }
             }
         }
         let mut fds = [PollFd::new(&signals, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
@@ -61,7 +72,7 @@ fn serve(control: &Channel, command: i32, broker: &Broker) -> io::Result<Ended> 
         }
         if message {
             match control.receive()? {
-                Some(message) => obey(control, command, broker, &message),
+                Some(message) => obey(control, command, broker, message, &mut helpers),
                 // The supervisor is gone, and with it whoever watched the command.
                 None => return Err(io::ErrorKind::BrokenPipe.into()),
             }
@@ -87,13 +98,15 @@ fn next_ended() -> io::Result<Option<Ended>> {
     }
 }
 
-fn obey(control: &Channel, command: i32, broker: &Broker, message: &Message) {
+fn obey(control: &Channel, command: i32, broker: &Broker, message: Message, helpers: &mut Helpers) {
     match message.bytes.as_slice() {
         [tag, signal, group] if *tag == Tag::Signal as u8 => {
             let target = if *group == 1 { -command } else { command };
             let _ = sys::kill(target, i32::from(*signal));
         }
-        [tag, request @ ..] if *tag == Tag::Act as u8 => broker.act(control, request, &message.descriptors),
+        [tag, request @ ..] if *tag == Tag::Act as u8 => {
+            broker.act(control, request, message.descriptors, helpers);
+        }
         _ => {}
     }
 }

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     enforcement::Enforcement,
-    spec::{Access, Entry, Identity, Namespaces, Owner, Spec},
+    spec::{Access, Entry, Identity, Namespaces, Object, Owner, Spec},
 };
 
 /// The first byte of every message.
@@ -246,11 +246,12 @@ impl Sandbox {
         let mut namespaces = BTreeMap::from([((inside, inside), own)]);
         let mut mounts = Vec::new();
         for entry in view {
-            if let Entry::Bind { path, access, exec, owner, .. } = entry {
+            if let Entry::Bind { path, object, access, exec, owner, .. } = entry {
                 let attributes = view::attributes_of(*access, *exec);
+                let bind = (path.as_path(), *object);
                 mounts.push(match owner {
-                    Owner::Foreign => plain_mount(path, attributes)?,
-                    Owner::Caller => owned_mount(path, *access, attributes, host, &mut namespaces)?,
+                    Owner::Foreign => plain_mount(bind, attributes)?,
+                    Owner::Caller => owned_mount(bind, *access, attributes, host, &mut namespaces)?,
                 });
             }
         }
@@ -361,12 +362,12 @@ impl Sandbox {
 
     pub fn signal(&self, signal: i32, target: Target) -> io::Result<()> {
         let number = u8::try_from(signal).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        self.control.send(&[Tag::Signal as u8, number, u8::from(target == Target::Group)], &[])
+        self.control.send_at_once(&[Tag::Signal as u8, number, u8::from(target == Target::Group)], &[])
     }
 
     /// Asks init to act for the command; the answer comes through [`Sandbox::hear_init`].
     pub fn act(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        self.control.send(&request.encode(), descriptors)
+        self.control.send_at_once(&request.encode(), descriptors)
     }
 
     /// Ends everything inside at once: the kernel kills a pid namespace with its first process.
@@ -414,14 +415,17 @@ fn open_user_namespace(pid: i32) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-fn plain_mount(path: &Path, attributes: MountAttributes<'_>) -> Result<OwnedFd, LaunchError> {
-    view::clone_tree(path, attributes)
+fn plain_mount(
+    (path, object): (&Path, Object),
+    attributes: MountAttributes<'_>,
+) -> Result<OwnedFd, LaunchError> {
+    view::clone_object(path, object, attributes)
         .map_err(|error| LaunchError::Source { path: path.to_owned(), source: error.source })
 }
 
 /// A mount in which the files of the path's owner belong to the sandbox.
 fn owned_mount(
-    path: &Path,
+    (path, object): (&Path, Object),
     access: Access,
     attributes: MountAttributes<'_>,
     host: u32,
@@ -435,10 +439,10 @@ fn owned_mount(
         MapEntry::Vacant(new) => new.insert(make_user_namespace(owner, host).map_err(LaunchError::Map)?),
     };
     let mapped = MountAttributes { idmap: Some(namespace.as_fd()), ..attributes };
-    match view::clone_tree(path, mapped) {
+    match view::clone_object(path, object, mapped) {
         Ok(tree) => Ok(tree),
         // Readable by others is readable enough.
-        Err(_) if access == Access::ReadOnly => plain_mount(path, attributes),
+        Err(_) if access == Access::ReadOnly => plain_mount((path, object), attributes),
         Err(error) => Err(LaunchError::Idmap { path: path.to_owned(), source: error.source }),
     }
 }

@@ -162,6 +162,12 @@ impl Task {
         Ok(rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
     }
 
+    /// Its root directory.
+    pub fn root(&self) -> io::Result<OwnedFd> {
+        let path = format!("/proc/{}/root", self.pid);
+        Ok(rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
     /// A copy of one of its descriptors.
     pub fn descriptor(&self, number: i32) -> io::Result<OwnedFd> {
         // The number is whatever the process passed; the wrapper below asserts that it is a descriptor.

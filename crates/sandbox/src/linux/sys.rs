@@ -272,6 +272,29 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
     set
 }
 
+extern "C" fn woken(_: c_int) {}
+
+/// From now until [`stop_interrupting`] every blocking call of this process returns EINTR after a moment.
+pub fn interrupt_blocking_calls() {
+    // SAFETY: sigaction is plain data; the handler does nothing at all, so it is safe at any moment.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = woken as *const () as usize;
+    // SAFETY: action is initialised; no SA_RESTART, so calls do return.
+    unsafe { libc::sigaction(libc::SIGALRM, &raw const action, ptr::null_mut()) };
+    set_interval(20_000);
+}
+
+pub fn stop_interrupting() {
+    set_interval(0);
+}
+
+fn set_interval(microseconds: libc::suseconds_t) {
+    let moment = libc::timeval { tv_sec: 0, tv_usec: microseconds };
+    let timer = libc::itimerval { it_interval: moment, it_value: moment };
+    // SAFETY: timer is live plain data.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, ptr::null_mut()) };
+}
+
 /// Sends a signal; a negative pid means the process group.
 pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: takes numbers only.

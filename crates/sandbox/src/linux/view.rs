@@ -13,7 +13,7 @@ use rustix::{
 };
 
 use super::sys::{MountAttributes, mount_setattr};
-use crate::spec::{Access, Entry, Exec, Kind, Scratch};
+use crate::spec::{Access, Entry, Exec, Kind, Object, Scratch};
 
 /// Device nodes that every program may expect.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -54,6 +54,18 @@ pub fn clone_tree(path: &Path, attributes: MountAttributes<'_>) -> Result<OwnedF
     Ok(tree)
 }
 
+/// As [`clone_tree`], if the path still means the object that was decided on.
+pub fn clone_object(path: &Path, object: Object, attributes: MountAttributes<'_>) -> Result<OwnedFd> {
+    let tree = clone_tree(path, attributes)?;
+    let stat = rustix::fs::fstat(&tree).map_err(on(format!("bind {}", path.display())))?;
+    if (Object { device: stat.st_dev, inode: stat.st_ino }) != object {
+        let changed =
+            io::Error::other("it was exchanged for something else while the sandbox was being built");
+        return Err(on(format!("bind {}", path.display()))(changed));
+    }
+    Ok(tree)
+}
+
 /// The mount attributes of a bound path.
 pub fn attributes_of(access: Access, exec: Exec) -> MountAttributes<'static> {
     let mut set = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
@@ -80,8 +92,8 @@ impl Sources {
         let mut sources = Sources { binds: received, devices: Vec::new() };
         if sources.binds.is_empty() {
             for entry in view {
-                if let Entry::Bind { path, access, exec, .. } = entry {
-                    sources.binds.push(clone_tree(path, attributes_of(*access, *exec))?);
+                if let Entry::Bind { path, object, access, exec, .. } = entry {
+                    sources.binds.push(clone_object(path, *object, attributes_of(*access, *exec))?);
                 }
             }
         }
@@ -180,9 +192,8 @@ impl Root {
         let Ok(proc) = self.open("proc", OFlags::PATH) else { return Ok(()) };
         for name in ["max_user_namespaces", "max_net_namespaces"] {
             let path = format!("proc/sys/user/{name}");
-            if let Ok(file) = self.open(&path, OFlags::WRONLY) {
-                rustix::io::write(&file, b"0").map_err(on(format!("write /{path}")))?;
-            }
+            let file = self.open(&path, OFlags::WRONLY).map_err(on(format!("open /{path}")))?;
+            rustix::io::write(&file, b"0").map_err(on(format!("write /{path}")))?;
         }
         // Write protection for /proc as a whole: sys, sysrq-trigger, irq, bus, and every pid's files.
         mount_setattr(
@@ -336,7 +347,15 @@ impl Root {
             | libc::MOUNT_ATTR_NODEV
             | libc::MOUNT_ATTR_NOEXEC;
         let tree = self.clone_inside(Path::new(name), attributes)?;
-        let target = self.open(path, OFlags::PATH).map_err(on(format!("deny {}", path.display())))?;
+        // Denied paths have no links in them; one that appears now was put there to lead the mask astray.
+        let target = rustix::fs::openat2(
+            &self.fd,
+            path.strip_prefix("/").unwrap_or(path),
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        )
+        .map_err(on(format!("deny {}", path.display())))?;
         self.attach(tree.as_fd(), target.as_fd(), path)
     }
 

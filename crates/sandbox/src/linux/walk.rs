@@ -65,6 +65,12 @@ pub fn resolve(
             current = rustix::fs::openat(&current, c"..", directory, Mode::empty())?;
             continue;
         }
+        // Init may look into itself, the command must not.
+        if name == std::process::id().to_string().as_bytes()
+            && rustix::fs::fstatfs(&current)?.f_type as i64 == PROC_MAGIC
+        {
+            return Err(Errno::ACCESS);
+        }
         let stat = rustix::fs::statat(&current, &*name, AtFlags::SYMLINK_NOFOLLOW);
         let is_link =
             stat.as_ref().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
@@ -130,8 +136,10 @@ mod tests {
 
     use super::*;
 
+    /// The process above this one, since nobody may look into init itself.
     fn me() -> Caller {
-        Caller { pid: std::process::id(), tid: std::process::id() }
+        let parent = std::os::unix::process::parent_id();
+        Caller { pid: parent, tid: parent }
     }
 
     fn walked(base: &Path, path: &str) -> PathBuf {
@@ -160,9 +168,11 @@ mod tests {
         }
         assert_eq!(walked(&base, &format!("{}/secret", base.display())), secret);
         assert_eq!(walked(&base, "/proc/self/root/etc/x"), Path::new("/etc/x"));
-        let file = std::fs::File::create(base.join("open")).unwrap();
-        let by_number = walked(&base, &format!("/proc/self/fd/{}", file.as_raw_fd()));
-        assert!(by_number.ends_with(format!("fd/{}", file.as_raw_fd())), "{by_number:?}");
+        let by_number = walked(&base, "/proc/self/fd/0");
+        assert!(by_number.ends_with(format!("{}/fd/0", me().pid)), "{by_number:?}");
+        let dir = rustix::fs::open(&base, OFlags::PATH, Mode::empty()).unwrap();
+        let own = format!("/proc/{}/environ", std::process::id());
+        assert!(matches!(resolve(me(), Some(dir.as_fd()), own.as_bytes(), true), Err(Errno::ACCESS)));
         std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
         let dir = rustix::fs::open(&base, OFlags::PATH, Mode::empty()).unwrap();
         let looped = resolve(me(), Some(dir.as_fd()), b"loop", true);
