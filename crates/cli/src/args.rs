@@ -106,7 +106,7 @@ pub struct Run {
     #[arg(long, requires = "plan")]
     pub json: bool,
     /// The command and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", required = true)]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", required = true)]
     pub command: Vec<OsString>,
 }
 

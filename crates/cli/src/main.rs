@@ -27,6 +27,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Exit {
+    lazaret_runtime::ignore_file_size_signal();
     let stem = commands::begin_early(std::env::args_os());
     let args = match Args::try_parse() {
         Ok(args) => args,

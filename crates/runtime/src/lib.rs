@@ -18,7 +18,7 @@ mod terminal;
 mod view;
 mod watch;
 
-pub use lazaret_sandbox::linux::launch::Stem;
+pub use lazaret_sandbox::linux::{launch::Stem, sys::ignore_file_size_signal};
 pub use report::Report;
 pub use request::{Request, Requirement};
 pub use run::{Outcome, Prepared, RunError, begin, prepare};

@@ -44,6 +44,8 @@ pub enum Ending {
     Timeout,
     Escape,
     Violations,
+    /// A resource limit ended it.
+    Limit,
     NotExecuted,
     AuditFailed,
 }

@@ -24,7 +24,7 @@ use crate::{
     approvals::{self, Approval, ApprovalError},
     lower::{self, LowerError, Lowered},
     record::Record,
-    report::{Ending, EnforcementReport, Report, Usage},
+    report::{Ending, EnforcementReport, Report, Usage, printable},
     request::{Request, Requirement, TerminalUse},
     supervise::{self, SuperviseError, Supervised},
     terminal::{self, Relay},
@@ -99,9 +99,6 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     if request.policy.network.allow_network && request.policy.isolation_level == Level::Full {
         return Err(RunError::Network);
     }
-    if let Some(number) = terminal::directory_among_streams() {
-        return Err(RunError::DirectoryAsStream(number));
-    }
     let unenforceable = unenforceable(&request.policy);
     if request.requirement == Requirement::Enforce
         && let Some(what) = unenforceable.first()
@@ -109,6 +106,9 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
         return Err(RunError::Unenforceable((*what).to_owned()));
     }
     let mut lowered = lower::lower(&request)?;
+    if let Some(number) = terminal::directory_among_streams() {
+        lowered.notes.push(format!("standard stream {number} is a directory, which would be a door to the host's files: the command gets nothing there"));
+    }
     lowered.notes.extend(unenforceable.iter().map(|what| format!("weaker: {what} is not enforced")));
     if request.terminal == TerminalUse::WhenInteractive
         && let Some((rows, columns)) = terminal::interactive()
@@ -244,6 +244,14 @@ impl Prepared {
         record.close()?;
         outcome.report.violations = record.violations().to_vec();
         let (total, report) = (record.total(), &outcome.report);
+        if report.outcome == Ending::Limit {
+            log.append(
+                &NewEvent::new(EventKind::ResourceLimitExceeded, sandbox_id)
+                    .with("limit", "maxCPU")
+                    .with("value", json!(self.request.policy.resources.max_cpu))
+                    .with("usage", json!(report.usage)),
+            )?;
+        }
         log.append_all(&[
             NewEvent::new(EventKind::SandboxExited, sandbox_id)
                 .with("exitCode", report.exit_code)
@@ -323,6 +331,10 @@ impl Prepared {
                 (Ending::NotExecuted, code)
             }
             (None, None, Some(status)) if status & 0x7f == 0 => (Ending::Exited, (status >> 8) & 0xff),
+            (None, None, Some(status)) if self.cpu_limit_hit(status, usage) => {
+                signal = Some(status & 0x7f);
+                (Ending::Limit, 137)
+            }
             (None, None, status) => {
                 // Init itself was killed from outside: what it would have told is lost.
                 let number = status.map_or(9, |status| status & 0x7f);
@@ -337,7 +349,17 @@ impl Prepared {
             exit_code,
             signal,
             outcome,
-            reason: supervised.ended.as_ref().map(|(_, reason)| reason.clone()),
+            reason: match outcome {
+                Ending::Limit => {
+                    let limit = self.request.policy.resources.max_cpu.map(|limit| limit.to_string());
+                    Some(format!(
+                        "the command used {} ms of CPU time, its limit is {} (--cpu-time, resources.maxCPU)",
+                        usage.cpu_ms,
+                        limit.unwrap_or_default()
+                    ))
+                }
+                _ => supervised.ended.as_ref().map(|(_, reason)| reason.clone()),
+            },
             duration_ms: duration.as_millis() as u64,
             usage,
             violations: Vec::new(),
@@ -345,9 +367,18 @@ impl Prepared {
         Outcome { report, not_executed }
     }
 
+    /// The kernel ends a process at its CPU limit with SIGKILL (or SIGXCPU just before).
+    fn cpu_limit_hit(&self, status: i32, usage: Usage) -> bool {
+        const SIGKILL: i32 = 9;
+        const SIGXCPU: i32 = 24;
+        let limit = self.request.policy.resources.max_cpu;
+        matches!(status & 0x7f, SIGKILL | SIGXCPU) && limit.is_some_and(|limit| usage.cpu_ms >= limit.0)
+    }
+
     fn why_not_executed(&self, errno: i32) -> (String, i32) {
         const ENOENT: i32 = 2;
-        let program = self.request.command.first().map(|p| p.to_string_lossy()).unwrap_or_default();
+        let program =
+            self.request.command.first().map(|p| printable(&p.to_string_lossy())).unwrap_or_default();
         let error = io::Error::from_raw_os_error(errno);
         if errno != ENOENT {
             return (format!("cannot execute {program}: {error}"), 126);
@@ -357,8 +388,8 @@ impl Prepared {
             let directory = on_host.parent().unwrap_or(&on_host);
             format!(
                 "{program}: not found in the sandbox. It is {} on the host, which is not visible inside, or it needs an interpreter that is not: --ro {} makes it visible",
-                on_host.display(),
-                directory.display()
+                printable(&on_host.to_string_lossy()),
+                printable(&directory.to_string_lossy())
             )
         } else {
             format!("{program}: command not found")

@@ -1,6 +1,10 @@
 //! The caller's terminal while the command has one of its own: raw mode, bytes both ways, window size.
 
-use std::{collections::VecDeque, io, os::fd::{BorrowedFd, OwnedFd}};
+use std::{
+    collections::VecDeque,
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+};
 
 use crate::request::TerminalUse;
 use rustix::{

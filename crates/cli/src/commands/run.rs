@@ -26,7 +26,7 @@ use crate::{
 
 pub fn run(args: Run, stem: Option<Stem>) -> anyhow::Result<Exit> {
     let request = resolve(&args)?;
-    let report_file = args.report.as_deref().map(open_report).transpose()?;
+    let report_file = args.report.as_deref().filter(|_| !args.plan).map(open_report).transpose()?;
     if args.audit.is_some() && !args.plan {
         // Made before the view is: a log inside it is covered from the start.
         lazaret_audit::Log::open(&request.audit_log)?;
@@ -138,22 +138,19 @@ fn apply_flags(args: &Run, directory: &Path, policy: &mut Policy) -> anyhow::Res
     Ok(())
 }
 
-/// Takes `.` out, and `..` as far as it can be done by name; what remains is resolved later.
+/// Takes `.` and `..` out. What `..` means depends on links before it, so those are resolved; a link at the
+/// end stays one.
 fn normal(path: &Path) -> PathBuf {
-    if path.components().any(|component| component == std::path::Component::ParentDir) {
-        // Through links `..` means something else than by name.
-        let mut existing = path.to_owned();
-        let mut rest = Vec::new();
-        while !existing.exists() {
-            let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else { break };
-            rest.push(name.to_owned());
-            existing = parent.to_owned();
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        if component == std::path::Component::ParentDir {
+            normal = normal.canonicalize().unwrap_or(normal);
+            normal.pop();
+        } else {
+            normal.push(component);
         }
-        let mut resolved = existing.canonicalize().unwrap_or(existing);
-        resolved.extend(rest.into_iter().rev());
-        return resolved;
     }
-    path.components().collect()
+    normal
 }
 
 fn print_plan(prepared: &lazaret_runtime::Prepared, json: bool) {

@@ -73,10 +73,11 @@ impl de::Error for DecodeError {
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        let hint = spelling::nearest(variant, expected.iter().copied())
-            .map(|near| format!("did you mean `{near}`?"))
-            .or_else(|| Some(one_of(expected)));
-        DecodeError { hint, ..DecodeError::custom(format!("unknown value `{variant}`")) }
+        // All of them: the nearest by letters may be the furthest by meaning (LEVEL_3 is not LEVEL_0).
+        DecodeError {
+            hint: Some(one_of(expected)),
+            ..DecodeError::custom(format!("unknown value `{variant}`"))
+        }
     }
 }
 

@@ -175,7 +175,7 @@ fn wrong_types_and_units_stand_at_the_value() {
         ("process = §[]", "a section with keys"),
         ("process = §2020-01-01", "invalid type: date"),
         ("isolationLevel = §2", "\"LEVEL_2\""),
-        ("isolationLevel = §\"LEVEL_3\"", "did you mean `LEVEL_"),
+        ("isolationLevel = §\"LEVEL_3\"", "write one of \"LEVEL_0\""),
         ("[syscalls]\nmode = §\"ALLOW\"", "write one of \"WHITELIST\", \"BLACKLIST\""),
         ("timeout = §99999999999999999999", "too large"),
     ] {

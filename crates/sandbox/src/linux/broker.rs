@@ -244,16 +244,28 @@ impl Broker {
         let stat = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW).ok();
         let kind = stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
         if kind == Some(FileType::CharacterDevice) && stat.is_some_and(|stat| stat.st_rdev == DEV_TTY) {
-            // "My terminal" means another one here than there; the command's own is the first of this view.
-            return Ok(Some(
-                rustix::fs::openat(CWD, c"/dev/pts/0", flags, Mode::empty()).map_err(|_| Errno::NXIO)?,
-            ));
+            // "My terminal" means another one here than there.
+            let terminal = self.terminal_of(request.pid).ok_or(Errno::NXIO)?;
+            return Ok(Some(rustix::fs::openat(CWD, terminal, flags, Mode::empty())?));
         }
         if kind == Some(FileType::Fifo) && !flags.contains(OFlags::NONBLOCK) && patience == Patience::AtOnce {
             return Err(Stop::MayBlock);
         }
         let flags = flags | OFlags::NOFOLLOW;
         Ok(Some(rustix::fs::openat(&place.parent, &place.name, flags, mode)?))
+    }
+
+    /// The controlling terminal of a process, if it is one of this view.
+    fn terminal_of(&self, pid: u32) -> Option<PathBuf> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let stat = rustix::fs::openat(&self.proc, format!("{pid}/stat"), flags, Mode::empty()).ok()?;
+        let mut text = [0; 1024];
+        let length = rustix::io::read(&stat, &mut text).ok()?;
+        let text = String::from_utf8_lossy(text.get(..length)?).into_owned();
+        // The name in parentheses may hold anything; after it come state, parent, group, session, terminal.
+        let device: u64 = text.rsplit_once(')')?.1.split_whitespace().nth(4)?.parse().ok()?;
+        let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xfff00));
+        (major == 136).then(|| PathBuf::from(format!("/dev/pts/{minor}")))
     }
 
     fn bind(

@@ -139,6 +139,7 @@ impl Stem {
         };
         if let (Identity::Mapped { inside, host }, true) = (identity, namespaces != Namespaces::None) {
             write_maps(pid, inside, inside, host).map_err(LaunchError::Map)?;
+            give_pipes_to(host);
         }
         Ok(Stem { namespaces, identity, sandbox })
     }
@@ -392,6 +393,17 @@ impl Drop for Sandbox {
         if self.reaped.is_none() {
             self.kill();
             self.wait();
+        }
+    }
+}
+
+/// `/dev/stdout` and its like open a stream again by name, which asks who owns it. A nameless pipe has no
+/// other use for its owner.
+fn give_pipes_to(host: u32) {
+    const PIPEFS: i64 = 0x5049_5045;
+    for stream in [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()] {
+        if rustix::fs::fstatfs(stream).is_ok_and(|fs| fs.f_type as i64 == PIPEFS) {
+            let _ = rustix::fs::fchown(stream, Some(rustix::fs::Uid::from_raw(host)), None);
         }
     }
 }

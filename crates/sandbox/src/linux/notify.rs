@@ -159,7 +159,10 @@ impl Task {
         } else {
             format!("/proc/{}/fd/{dirfd}", self.pid)
         };
-        Ok(rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+        rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| {
+            let not_open = errno == rustix::io::Errno::NOENT && dirfd != libc::AT_FDCWD;
+            if not_open { io::Error::from_raw_os_error(libc::EBADF) } else { errno.into() }
+        })
     }
 
     /// Its root directory.

@@ -245,16 +245,25 @@ pub fn read_signal(signals: BorrowedFd<'_>) -> Option<Signal> {
     })
 }
 
+/// A file size limit of the caller's makes writing fail instead of ending this process.
+pub fn ignore_file_size_signal() {
+    // SAFETY: sigaction is plain data; to ignore involves no handler code.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = libc::SIG_IGN;
+    // SAFETY: action is initialised.
+    unsafe { libc::sigaction(libc::SIGXFSZ, &raw const action, ptr::null_mut()) };
+}
+
 /// Gives a new program the signal state that a shell would: nothing blocked, everything default.
-///
-/// `keep_ignored` leaves SIGHUP and friends ignored when the caller had them so (`nohup`).
 pub fn reset_signals() {
     // SAFETY: sigaction and sigset_t are plain data.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = libc::SIG_DFL;
-    // SIGPIPE is ignored by the Rust run-time; others were only ever blocked.
-    // SAFETY: installs the default action, no handler code involved.
-    unsafe { libc::sigaction(libc::SIGPIPE, &raw const action, ptr::null_mut()) };
+    // SIGPIPE is ignored by the Rust run-time, SIGXFSZ by us; others were only ever blocked.
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        // SAFETY: installs the default action, no handler code involved.
+        unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+    }
     let empty = signal_set(&[]);
     // SAFETY: empty is an initialised signal set.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, ptr::null_mut()) };
