@@ -149,12 +149,15 @@ fn enter_namespaces(namespaces: Namespaces) -> Result<Enforcement, Failure> {
 }
 
 fn hear_order(control: &Channel) -> Option<Received> {
-    let message = control.receive().ok()??;
-    let mut file = std::fs::File::from(message.descriptors.into_iter().next()?);
     let mut bytes = Vec::new();
-    // Written by the other side through the same description: its position is at the end.
-    io::Seek::rewind(&mut file).ok()?;
-    io::Read::read_to_end(&mut file, &mut bytes).ok()?;
+    loop {
+        let message = control.receive().ok()??;
+        let (tag, part) = message.bytes.split_first()?;
+        bytes.extend(part);
+        if *tag == Tag::OrderComplete as u8 {
+            break;
+        }
+    }
     postcard::from_bytes(&bytes).ok()
 }
 

@@ -33,6 +33,7 @@ use crate::{
 pub enum Tag {
     // to the child
     Order = 1,
+    OrderComplete,
     Mounts,
     MountsComplete,
     Go,
@@ -86,6 +87,9 @@ pub struct Sandbox {
     terminal: Option<OwnedFd>,
     reaped: Option<Ended>,
 }
+
+/// The most bytes of an order in one message.
+const ORDER_PART: usize = 12 * 1024;
 
 /// What init says.
 #[derive(Debug)]
@@ -210,8 +214,8 @@ fn refused(source: io::Error) -> LaunchError {
 }
 
 impl Sandbox {
-    /// Tells the child what to build. The order can be large (arguments, environment), a message cannot:
-    /// it travels as a file in memory.
+    /// Tells the child what to build. The order can be large (arguments, environment), a message cannot: it
+    /// travels in parts.
     fn send_order(&self, spec: &Spec) -> Result<(), LaunchError> {
         if spec.command.argv.is_empty() {
             return Err(LaunchError::NoCommand);
@@ -233,11 +237,12 @@ impl Sandbox {
             listen: spec.filter.as_ref().is_some_and(notifies),
         };
         let bytes = postcard::to_allocvec(&order).map_err(|_| LaunchError::Encode)?;
-        let file = rustix::fs::memfd_create(c"order", rustix::fs::MemfdFlags::CLOEXEC)
-            .map_err(|error| LaunchError::Channel(error.into()))?;
-        let mut file = std::fs::File::from(file);
-        io::Write::write_all(&mut file, &bytes).map_err(LaunchError::Channel)?;
-        self.control.send(&[Tag::Order as u8], &[file.as_fd()]).map_err(LaunchError::Channel)
+        let mut parts = bytes.chunks(ORDER_PART).peekable();
+        while let Some(part) = parts.next() {
+            let tag = if parts.peek().is_some() { Tag::Order } else { Tag::OrderComplete };
+            self.control.send(&[&[tag as u8], part].concat(), &[]).map_err(LaunchError::Channel)?;
+        }
+        Ok(())
     }
 
     /// Root's files cannot be reached from the new user namespace, so the mounts are opened here, with
