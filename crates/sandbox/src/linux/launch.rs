@@ -407,7 +407,7 @@ impl Drop for Sandbox {
 fn give_pipes_to(host: u32) {
     const PIPEFS: i64 = 0x5049_5045;
     for stream in [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()] {
-        if rustix::fs::fstatfs(stream).is_ok_and(|fs| fs.f_type as i64 == PIPEFS) {
+        if rustix::fs::fstatfs(stream).is_ok_and(|fs| fs.f_type == PIPEFS) {
             let _ = rustix::fs::fchown(stream, Some(rustix::fs::Uid::from_raw(host)), None);
         }
     }

@@ -67,7 +67,7 @@ pub fn resolve(
         }
         // Init may look into itself, the command must not.
         if name == std::process::id().to_string().as_bytes()
-            && rustix::fs::fstatfs(&current)?.f_type as i64 == PROC_MAGIC
+            && rustix::fs::fstatfs(&current)?.f_type == PROC_MAGIC
         {
             return Err(Errno::ACCESS);
         }
@@ -79,7 +79,7 @@ pub fn resolve(
             if links > MAX_LINKS {
                 return Err(Errno::LOOP);
             }
-            let in_proc = rustix::fs::fstatfs(&current)?.f_type as i64 == PROC_MAGIC;
+            let in_proc = rustix::fs::fstatfs(&current)?.f_type == PROC_MAGIC;
             let target = match name.as_slice() {
                 // These mean the process that asks, which is not this one.
                 b"self" if in_proc => task.pid.to_string().into_bytes(),
