@@ -367,13 +367,16 @@ impl Prepared {
         Outcome { report, not_executed }
     }
 
-    /// The kernel ends a process at its CPU limit with SIGKILL (or SIGXCPU just before). Its own clock and the
-    /// usage it reports differ by a tick or so.
+    /// At its CPU limit a process gets SIGXCPU, and a second later, if it does not mind that, SIGKILL.
     fn cpu_limit_hit(&self, status: i32, usage: Usage) -> bool {
         const SIGKILL: i32 = 9;
         const SIGXCPU: i32 = 24;
-        let limit = self.request.policy.resources.max_cpu;
-        matches!(status & 0x7f, SIGKILL | SIGXCPU) && limit.is_some_and(|limit| usage.cpu_ms + 50 >= limit.0)
+        let Some(limit) = self.request.policy.resources.max_cpu else { return false };
+        match status & 0x7f {
+            SIGXCPU => true,
+            SIGKILL => usage.cpu_ms >= limit.0,
+            _ => false,
+        }
     }
 
     fn why_not_executed(&self, errno: i32) -> (String, i32) {

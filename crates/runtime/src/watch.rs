@@ -1,6 +1,8 @@
 //! Judges the system calls that wait for the supervisor: denies and records what is blocked, lets init act
 //! where a check must not race, and notes writes that the kernel will refuse.
 
+mod refusal;
+
 use std::{
     collections::{BTreeSet, HashMap},
     ffi::OsStr,
@@ -13,8 +15,7 @@ use std::{
 use lazaret_audit::{AuditError, EventKind};
 use lazaret_policy::{
     Policy,
-    schema::{Level, OnEscape, SyscallMode},
-    syscalls::ALWAYS_BLOCKED,
+    schema::OnEscape,
     violation::{Indicator, Severity, severity_of_syscall},
 };
 use lazaret_sandbox::linux::{
@@ -26,7 +27,7 @@ use lazaret_sandbox::linux::{
 use crate::{
     filter,
     lower::Lowered,
-    record::{Record, Syscall, Violation},
+    record::{Record, Violation},
     report::{Ending, printable},
 };
 
@@ -579,182 +580,6 @@ impl<'a> Watch<'a> {
             .collect();
         innermost(&self.lowered.writable) > innermost(&read_only)
     }
-
-    fn write_denied(&self, call: &Notification, task: &Task, path: &Path) -> Violation {
-        let shown = printable(&path.to_string_lossy());
-        let denied = self.is_denied(path);
-        let critical =
-            CRITICAL_FILES.iter().any(|file| path == Path::new(file)) || path.ends_with("release_agent");
-        let severity = if critical {
-            Severity::Critical
-        } else if denied {
-            Severity::High
-        } else if path.starts_with("/usr") || path.starts_with("/proc") {
-            // Caches that interpreters try to leave beside their libraries.
-            Severity::Low
-        } else {
-            Severity::Medium
-        };
-        let remedy = if critical {
-            "nothing allows this".to_owned()
-        } else if denied {
-            DENIED_WINS.to_owned()
-        } else {
-            let directory = path.parent().unwrap_or(path);
-            format!(
-                "to allow: --rw {} (policy: filesystem.readWritePaths)",
-                printable(&directory.to_string_lossy())
-            )
-        };
-        Violation {
-            path: Some(path.to_string_lossy().into_owned()),
-            ..self.violation(
-                call,
-                task,
-                Indicator::Filesystem,
-                severity,
-                format!("write to {shown}"),
-                "view",
-                remedy,
-            )
-        }
-    }
-
-    fn refused_by_init(&self, pending: &Pending, path: &Path) -> Violation {
-        let shown = printable(&path.to_string_lossy());
-        let (what, remedy, indicator) = match pending.operation {
-            Operation::Connect => (
-                format!("connection to the host's socket {shown}"),
-                format!("to allow: --rw {shown} (the socket itself, not its directory)"),
-                Indicator::Network,
-            ),
-            _ => (
-                format!("{} {shown}", deed(pending.operation)),
-                DENIED_WINS.to_owned(),
-                Indicator::Filesystem,
-            ),
-        };
-        Violation {
-            event: String::new(),
-            indicator,
-            severity: Severity::High,
-            description: what,
-            layer: "notify".to_owned(),
-            pid: pending.notification.pid,
-            // It still waits, so it is still itself.
-            process: Task::of(&pending.notification).name(),
-            syscall: Some(describe(&pending.notification)),
-            path: Some(path.to_string_lossy().into_owned()),
-            remedy,
-            count: 0,
-        }
-    }
-
-    fn unreachable(&self, pending: &Pending, address: &str) -> Violation {
-        let call = &pending.notification;
-        let remedy = "this sandbox has no network but its own loopback".to_owned();
-        let what = format!("connection to {address}");
-        self.violation(call, &Task::of(call), Indicator::Network, Severity::High, what, "netns", remedy)
-    }
-
-    fn privileged_mode(&self, call: &Notification, task: &Task, name: &str) -> Verdict {
-        let violation = self.violation(
-            call,
-            task,
-            Indicator::Filesystem,
-            Severity::High,
-            format!("setting a setuid or setgid bit ({name})"),
-            "seccomp",
-            "nothing allows this: such a file would act with another identity on the host".to_owned(),
-        );
-        Verdict::Deny { errno: EPERM, violation: Box::new(violation), kind: EventKind::PolicyViolation }
-    }
-
-    fn socket(&self, call: &Notification, task: &Task, name: &str) -> Verdict {
-        let [domain, kind, protocol, ..] = call.args.map(|argument| argument & 0xffff_ffff);
-        let (what, errno, severity) = match (domain, kind & 0xf) {
-            (AF_UNIX, _) => ("datagram unix socket".to_owned(), EACCES, Severity::Low),
-            (AF_NETLINK, _) => ("netlink socket".to_owned(), EAFNOSUPPORT, Severity::Low),
-            (AF_INET | AF_INET6, 3) => ("raw network socket".to_owned(), EPERM, Severity::High),
-            (AF_INET | AF_INET6, _) if protocol == 1 || protocol == 58 => {
-                ("ICMP socket".to_owned(), EACCES, Severity::Medium)
-            }
-            (AF_INET | AF_INET6, _) => ("network socket".to_owned(), EACCES, Severity::Medium),
-            (other, _) => (format!("socket of address family {other}"), EAFNOSUPPORT, Severity::High),
-        };
-        let plain_network = matches!((domain, kind & 0xf), (AF_INET | AF_INET6, 1 | 2));
-        let remedy = if plain_network && self.policy.isolation_level == Level::Process {
-            "to allow: network.allowNetwork = true (level 1 then uses the host's network)".to_owned()
-        } else {
-            "nothing allows this kind of socket".to_owned()
-        };
-        let what = format!("{what} ({name})");
-        let violation = self.violation(call, task, Indicator::Network, severity, what, "seccomp", remedy);
-        Verdict::Deny { errno, violation: Box::new(violation), kind: EventKind::SyscallBlocked }
-    }
-
-    fn blocked_call(
-        &self,
-        call: &Notification,
-        task: &Task,
-        name: &str,
-        errno: i32,
-        severity: Severity,
-    ) -> Verdict {
-        let process = &self.policy.process;
-        let remedy = match name {
-            "execve" | "execveat" if !process.allow_exec => "to allow: process.allowExec = true".to_owned(),
-            "fork" | "vfork" | "clone" if !process.allow_fork => {
-                "to allow: process.allowFork = true".to_owned()
-            }
-            "memfd_create" | "execveat" => "closed because process.allowedExecutables is set".to_owned(),
-            _ if ALWAYS_BLOCKED.contains(&name) || !call.is_native() => {
-                "nothing allows this at level 1 and 2".to_owned()
-            }
-            _ => match self.policy.syscalls.mode {
-                SyscallMode::Whitelist if self.blocked.contains(&call.number) => {
-                    format!("to allow: add \"{name}\" to syscalls.syscalls")
-                }
-                SyscallMode::Blacklist if self.blocked.contains(&call.number) => {
-                    format!("to allow: take \"{name}\" out of syscalls.syscalls")
-                }
-                _ => "nothing allows these arguments".to_owned(),
-            },
-        };
-        let indicator = match name {
-            "execve" | "execveat" | "fork" | "vfork" | "clone" => Indicator::Process,
-            _ => Indicator::Syscall,
-        };
-        let what = format!("system call {name}");
-        let violation = self.violation(call, task, indicator, severity, what, "seccomp", remedy);
-        Verdict::Deny { errno, violation: Box::new(violation), kind: EventKind::SyscallBlocked }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of a violation, told apart by type")]
-    fn violation(
-        &self,
-        call: &Notification,
-        task: &Task,
-        indicator: Indicator,
-        severity: Severity,
-        description: String,
-        layer: &str,
-        remedy: String,
-    ) -> Violation {
-        Violation {
-            event: String::new(),
-            indicator,
-            severity,
-            description,
-            layer: layer.to_owned(),
-            pid: call.pid,
-            process: task.name(),
-            syscall: Some(describe(call)),
-            path: None,
-            remedy,
-            count: 0,
-        }
-    }
 }
 
 /// The address of a connection that leads out of the sandbox.
@@ -774,23 +599,6 @@ fn outside_address(request: &Request) -> Option<String> {
     (!address.is_loopback() && !address.is_unspecified()).then(|| SocketAddr::new(address, port).to_string())
 }
 
-fn deed(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Open => "opening of",
-        Operation::Unlink | Operation::Truncate => "removal or truncation of",
-        Operation::Rename => "renaming of or to",
-        _ => "creation of",
-    }
-}
-
 fn privileged(mode: u64) -> bool {
     mode & 0o6000 != 0
-}
-
-fn describe(call: &Notification) -> Syscall {
-    Syscall {
-        number: call.number,
-        name: call.name(),
-        args: call.args.iter().map(|argument| format!("{argument:#x}")).collect(),
-    }
 }

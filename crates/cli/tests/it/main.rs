@@ -18,6 +18,7 @@ mod terminal;
 mod audit;
 mod command_line;
 mod degraded;
+mod detours;
 mod environment;
 mod executables;
 mod exit_codes;

@@ -273,7 +273,7 @@ impl Child {
         limit(Resource::Nproc, limits.processes.map(|n| n.saturating_add(1)))?;
         limit(Resource::Fsize, limits.file_size)?;
         limit(Resource::Data, limits.data)?;
-        limit(Resource::Cpu, limits.cpu_seconds)?;
+        limit_with_warning(Resource::Cpu, limits.cpu_seconds)?;
         // A core file would be written by the host, outside all limits.
         limit(Resource::Core, Some(0))?;
         self.enforcement.add(Layer::Rlimits);
@@ -524,11 +524,20 @@ fn c_strings(strings: impl Iterator<Item = Vec<u8>>) -> Vec<CString> {
 }
 
 fn limit(resource: Resource, value: Option<u64>) -> Result<(), Failure> {
+    limit_between(resource, value, 0)
+}
+
+/// With a signal of its own at the limit, and the end one step later: the signal tells that it was the limit.
+fn limit_with_warning(resource: Resource, value: Option<u64>) -> Result<(), Failure> {
+    limit_between(resource, value, 1)
+}
+
+fn limit_between(resource: Resource, value: Option<u64>, room: u64) -> Result<(), Failure> {
     let Some(value) = value else { return Ok(()) };
-    let current = rustix::process::getrlimit(resource);
-    let value = current.maximum.map_or(value, |maximum| value.min(maximum));
-    rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
-        .map_err(failed("apply resource limits"))
+    let maximum = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let limit =
+        Rlimit { current: Some(value.min(maximum)), maximum: Some(value.saturating_add(room).min(maximum)) };
+    rustix::process::setrlimit(resource, limit).map_err(failed("apply resource limits"))
 }
 
 fn write_file(path: &str, content: &str) -> io::Result<()> {
