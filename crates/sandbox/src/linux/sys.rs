@@ -297,8 +297,8 @@ pub fn stop_interrupting() {
     set_interval(0);
 }
 
-fn set_interval(microseconds: libc::suseconds_t) {
-    let moment = libc::timeval { tv_sec: 0, tv_usec: microseconds };
+fn set_interval(microseconds: u16) {
+    let moment = libc::timeval { tv_sec: 0, tv_usec: microseconds.into() };
     let timer = libc::itimerval { it_interval: moment, it_value: moment };
     // SAFETY: timer is live plain data.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, ptr::null_mut()) };
