@@ -11,7 +11,9 @@ fn main() {
         return;
     };
     // …/target/TRIPLE/PROFILE/build/lazaret-cli-HASH/out
-    let Some(triple_directory) = out.ancestors().nth(4).filter(|path| path.ends_with(&target)) else { return };
+    let Some(triple_directory) = out.ancestors().nth(4).filter(|path| path.ends_with(&target)) else {
+        return;
+    };
     let Some(usual) = triple_directory.parent().map(|target| target.join(&profile)) else { return };
     let link = usual.join("lazaret");
     let leads_to = PathBuf::from("..").join(&target).join(&profile).join("lazaret");

@@ -136,7 +136,7 @@ impl Case {
     pub fn new(who: Who) -> Case {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let root = base().join(format!("case-{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
-        let [work, home, state] = ["work", "home", "state"].map(|name| root.join(name));
+        let [work, home, state] = ["project", "home", "state"].map(|name| root.join(name));
         let case = Case { who, root, work, home, state };
         for directory in [&case.root, &case.work, &case.home, &case.state] {
             case.directory(directory);

@@ -90,7 +90,7 @@ fn killed_while_the_command_runs_nothing_survives() {
         for flags in [&[][..], &["--level", "1"]] {
             let marker = marker();
             let script =
-                "(setsid sh -c 'trap \"\" TERM HUP; touch ../work/ready; sleep 60; :' $0 &); sleep 60";
+                "(setsid sh -c 'trap \"\" TERM HUP; touch ../project/ready; sleep 60; :' $0 &); sleep 60";
             let running =
                 case.running(flags.iter().copied().chain(["--", "sh", "-c", script, &marker])).start();
             eventually("the command is ready", || case.work.join("ready").exists());

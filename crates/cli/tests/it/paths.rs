@@ -120,7 +120,7 @@ fn a_denied_name_that_does_not_exist_cannot_be_made_by_any_means() {
     as_everybody(|case| {
         case.file("other", "x");
         let script = "echo x > .env; touch .env; mkdir .env; ln -s other .env; ln other .env; mv other .env; cp other .env; \
-                      mkfifo .env; mknod .env p; cd /; echo x > $OLDPWD/.env; touch $OLDPWD/../work/.env; true";
+                      mkfifo .env; mknod .env p; cd /; echo x > $OLDPWD/.env; touch $OLDPWD/../project/.env; true";
         let outcome = case.sh_with(&["--deny", ".env"], script).exits(0);
         assert!(fs::symlink_metadata(case.work.join(".env")).is_err(), "{outcome:?}");
         assert_eq!(fs::read_to_string(case.work.join("other")).unwrap(), "x");
@@ -146,7 +146,7 @@ fn a_denied_path_is_denied_under_every_name() {
         let secret = case.file("secret", "s");
         symlink("secret", case.work.join("link")).unwrap();
         symlink(&case.work, case.work.join("here")).unwrap();
-        for name in ["secret", "link", "here/secret", "./here/../work/secret", "here/here/link"] {
+        for name in ["secret", "link", "here/secret", "./here/../project/secret", "here/here/link"] {
             assert_eq!(access(case, &["--deny", "secret"], &case.work.join(name)), NONE, "{name}");
         }
         // Denied by the name of a link: the link and what it leads to.

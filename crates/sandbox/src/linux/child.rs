@@ -3,13 +3,8 @@
 //! command.
 
 use std::{
-    ffi::{CString, OsStr},
     io,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
-    path::Path,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
 use rustix::{
@@ -24,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     broker::{Broker, Network},
     channel::Channel,
-    init, landlock,
+    inherited, init, landlock,
     launch::Tag,
+    program::{c_strings, find_program, looks_like_text},
     sys::{self, Cloned, Listen},
     view::{Root, Sources, ViewError},
 };
@@ -106,7 +102,7 @@ struct Child {
 /// Makes what needs no orders, waits for the order and carries it out; never returns.
 pub fn run(namespaces: Namespaces, control: Channel, launch: Channel) -> ! {
     let entered = enter_namespaces(namespaces);
-    forget_callers_words();
+    inherited::forget_callers_words();
     let Some(order) = hear_order(&control) else { sys::exit_now(125) };
     let plan = Plan::of(&order.spec);
     let mut child = Child {
@@ -343,7 +339,10 @@ impl Child {
         let what = "open a terminal";
         // A session of its own: the caller's terminal is not ours to control.
         rustix::process::setsid().map_err(failed("start a session"))?;
-        let Terminal::Own { rows, columns } = terminal else { return close_directories_among_streams() };
+        let Terminal::Own { rows, columns } = terminal else {
+            return inherited::close_directories_among_streams()
+                .map_err(failed("close a directory on a standard stream"));
+        };
         let master = rustix::fs::openat(
             CWD,
             c"/dev/ptmx",
@@ -480,49 +479,6 @@ impl Child {
     }
 }
 
-/// A directory on a standard stream would be a door out of the view.
-fn close_directories_among_streams() -> Result<(), Failure> {
-    for number in 0..3 {
-        let stat = match number {
-            0 => rustix::fs::fstat(rustix::stdio::stdin()),
-            1 => rustix::fs::fstat(rustix::stdio::stdout()),
-            _ => rustix::fs::fstat(rustix::stdio::stderr()),
-        };
-        if stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir()) {
-            let flags = OFlags::RDWR | OFlags::CLOEXEC;
-            match rustix::fs::openat(CWD, c"/dev/null", flags, Mode::empty()) {
-                Ok(null) => sys::duplicate_to_stdio(null.as_fd(), number),
-                Err(_) => sys::close_descriptors(number as u32, number as u32),
-            }
-            .map_err(failed("close a directory on a standard stream"))?;
-        }
-    }
-    Ok(())
-}
-
-/// The supervisor's arguments and environment are in this memory, too, and /proc shows them: nothing inside
-/// has any business with them.
-fn forget_callers_words() {
-    let forget = || -> Option<()> {
-        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        let fields: Vec<u64> =
-            stat.rsplit_once(')')?.1.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-        // Fields 48 to 51 of proc(5): where arguments and environment begin and end.
-        let memory = std::fs::File::options().write(true).open("/proc/self/mem").ok()?;
-        for (start, end) in [(fields.get(45)?, fields.get(46)?), (fields.get(47)?, fields.get(48)?)] {
-            let length = usize::try_from(end.checked_sub(*start)?).ok()?.min(4 << 20);
-            std::os::unix::fs::FileExt::write_all_at(&memory, &vec![0; length], *start).ok()?;
-        }
-        Some(())
-    };
-    let _ = forget();
-}
-
-/// Checked for NUL bytes by the supervisor.
-fn c_strings(strings: impl Iterator<Item = Vec<u8>>) -> Vec<CString> {
-    strings.filter_map(|string| CString::new(string).ok()).collect()
-}
-
 fn limit(resource: Resource, value: Option<u64>) -> Result<(), Failure> {
     limit_between(resource, value, 0)
 }
@@ -569,40 +525,4 @@ fn loopback_up() -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     sys::loopback_up(socket.as_fd())
-}
-
-/// Is this a script, rather than a program for another machine?
-fn looks_like_text(program: &CString) -> bool {
-    let mut head = [0; 256];
-    rustix::fs::openat(CWD, program.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .and_then(|file| rustix::io::read(&file, &mut head))
-        .is_ok_and(|length| {
-            head.get(..length).is_some_and(|head| !head.contains(&0) && !head.starts_with(b"\x7fELF"))
-        })
-}
-
-/// Finds the program as a shell would, in the view of the sandbox.
-fn find_program(argv: &[Vec<u8>], environment: &[(Vec<u8>, Vec<u8>)]) -> io::Result<CString> {
-    let not_found = || io::Error::from_raw_os_error(libc::ENOENT);
-    let program = argv.first().filter(|program| !program.is_empty()).ok_or_else(not_found)?;
-    let c_string = |bytes: Vec<u8>| CString::new(bytes).map_err(|_| not_found());
-    if program.contains(&b'/') {
-        return c_string(program.clone());
-    }
-    let default = b"/usr/local/bin:/usr/bin:/bin".to_vec();
-    let path = environment.iter().find(|(key, _)| key == b"PATH").map_or(default, |(_, value)| value.clone());
-    let mut denied = false;
-    for directory in path.split(|byte| *byte == b':') {
-        let directory = if directory.is_empty() { b"." } else { directory };
-        let candidate = Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(program));
-        let Ok(metadata) = std::fs::metadata(&candidate) else { continue };
-        if !metadata.is_file() {
-            continue;
-        }
-        if rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK).is_ok() {
-            return c_string(candidate.as_os_str().as_bytes().to_vec());
-        }
-        denied = true;
-    }
-    Err(if denied { io::Error::from_raw_os_error(libc::EACCES) } else { not_found() })
 }
