@@ -103,7 +103,7 @@ fn what_lies_beside_the_current_directory_is_not_visible() {
         case.sh(&format!("cat {}; ls ..", beside.display()))
             .exits(0)
             .tells("No such file")
-            .prints("home\nwork");
+            .prints("home\nproject");
     });
 }
 
