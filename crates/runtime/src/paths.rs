@@ -53,15 +53,29 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Resolves links in the part of a path that exists; the rest stays as it is. Many denied paths share their
-/// parents, so those are remembered, the last one first.
-pub fn canonical_as_far_as_it_exists(path: &Path, parents: &mut Vec<(PathBuf, PathBuf)>) -> PathBuf {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
-    let known = parents.iter().rev().find(|(known, _)| known.as_os_str() == parent.as_os_str());
-    if let Some((_, resolved)) = known {
-        return resolved.join(name);
+/// A directory that was looked at: by its written name, where it is, and whether it is there at all.
+#[derive(Debug)]
+pub struct Parent {
+    written: PathBuf,
+    resolved: PathBuf,
+    exists: bool,
+}
+
+/// Resolves links in the part of a path that exists; the rest stays as it is. Also says whether the directory
+/// exists that the path would be in. Many denied paths share their parents, so those are remembered.
+pub fn canonical_as_far_as_it_exists(path: &Path, parents: &mut Vec<Parent>) -> (PathBuf, bool) {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return (path.to_owned(), true);
+    };
+    let known = parents.iter().rev().find(|known| known.written.as_os_str() == parent.as_os_str());
+    if let Some(known) = known {
+        return (known.resolved.join(name), known.exists);
     }
-    let resolved = canonical(parent).unwrap_or_else(|_| canonical_as_far_as_it_exists(parent, parents));
-    parents.push((parent.to_owned(), resolved.clone()));
-    resolved.join(name)
+    let (resolved, exists) = match canonical(parent) {
+        Ok(resolved) => (resolved, true),
+        Err(_) => (canonical_as_far_as_it_exists(parent, parents).0, false),
+    };
+    let place = resolved.join(name);
+    parents.push(Parent { written: parent.to_owned(), resolved, exists });
+    (place, exists)
 }

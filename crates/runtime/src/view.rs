@@ -125,12 +125,12 @@ impl View<'_> {
         }
         let mut parents = Vec::new();
         for path in denied.into_iter().chain(own) {
-            let resolved = canonical_as_far_as_it_exists(&path, &mut parents);
-            if let Ok(link) = fs::read_link(&resolved) {
+            let (resolved, may_exist) = canonical_as_far_as_it_exists(&path, &mut parents);
+            if may_exist && let Ok(link) = fs::read_link(&resolved) {
                 // Where it leads, also when nothing is there yet.
                 let target = resolved.parent().map(|parent| parent.join(link)).unwrap_or_default();
                 let target = canonical(&resolved)
-                    .unwrap_or_else(|_| canonical_as_far_as_it_exists(&target, &mut parents));
+                    .unwrap_or_else(|_| canonical_as_far_as_it_exists(&target, &mut parents).0);
                 self.denied.push(target);
             }
             self.denied.push(resolved);

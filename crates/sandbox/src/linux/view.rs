@@ -19,8 +19,9 @@ use crate::spec::{Access, Entry, Exec, Kind, Object, Scratch};
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// Directories on which the new root can be mounted for the moment before it becomes the root.
 const STAGING: [&str; 5] = ["/tmp", "/run", "/var", "/mnt", "/usr"];
-/// Below /proc, what tells or does more than a program needs and is not only for the host's root.
-const MASKED_PROC: [&str; 6] = ["kcore", "keys", "key-users", "timer_list", "sysrq-trigger", "sched_debug"];
+/// Below /proc, what tells more than a program needs. (What only the host's root may open, kcore or
+/// sysrq-trigger, is closed by that: nothing here is the host's root, and /proc is read-only.)
+const MASKED_PROC: [&str; 3] = ["keys", "key-users", "sched_debug"];
 const DENIED_FILE: &str = ".denied-file";
 const DENIED_DIRECTORY: &str = ".denied-directory";
 
@@ -224,6 +225,14 @@ impl Root {
     /// The directory at a path of the new root, made if need be.
     fn directory(&self, path: &Path, mode: u32) -> Result<OwnedFd> {
         let what = || format!("make {}", path.display());
+        let name = path.strip_prefix("/").unwrap_or(path);
+        if name.components().count() == 1 {
+            // In the root itself, where most things go: make it first, then look.
+            match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode)) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(on(what())(error)),
+            }
+        }
         match self.open(path, OFlags::PATH | OFlags::DIRECTORY) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             other => return other.map_err(on(what())),
@@ -382,7 +391,10 @@ impl Root {
         let dev = self.directory(Path::new("/dev"), 0o755)?;
         for (name, source) in std::mem::take(&mut self.sources.devices) {
             let path = Path::new("/dev").join(name);
-            let target = self.mount_point(&path, Kind::File)?;
+            // The directory is new and ours: what is made in it can be mounted on as it is.
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let target = rustix::fs::openat(&dev, name, flags, Mode::from_raw_mode(0o600))
+                .map_err(on(format!("place {}", path.display())))?;
             self.attach(source.as_fd(), target.as_fd(), &path)?;
         }
         self.directory(Path::new("/dev/pts"), 0o755)?;
