@@ -22,6 +22,7 @@ use lazaret_sandbox::linux::{
     errand::{Operation, Reply, Request},
     launch::Sandbox,
     notify::{Listener, Notification, Task},
+    sys,
 };
 
 use crate::{
@@ -289,8 +290,28 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Hands the call to init; `fill` reads the rest of the arguments and names a socket, if there is one.
+    /// Hands the call to init, without ever waiting here: the copy of a socket that is taken along may be the
+    /// last one when it is closed, and SO_LINGER would then hold up the supervisor, its clock included.
     fn let_init(
+        &mut self,
+        sandbox: &Sandbox,
+        call: &Notification,
+        task: &Task,
+        operation: Operation,
+        base: i32,
+        fill: impl FnOnce(&mut Request, &Task) -> io::Result<Option<i32>>,
+    ) -> io::Result<Verdict> {
+        if !matches!(operation, Operation::Connect | Operation::Bind) {
+            return self.hand_over(sandbox, call, task, operation, base, fill);
+        }
+        sys::interrupt_blocking_calls();
+        let verdict = self.hand_over(sandbox, call, task, operation, base, fill);
+        sys::stop_interrupting();
+        verdict
+    }
+
+    /// `fill` reads the rest of the arguments and names a socket, if there is one.
+    fn hand_over(
         &mut self,
         sandbox: &Sandbox,
         call: &Notification,

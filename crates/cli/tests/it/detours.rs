@@ -189,3 +189,37 @@ fn connections_to_outside_are_refused_and_told() {
             .tells("[2001:db8::7]:443");
     });
 }
+
+/// Fills sockets, sets SO_LINGER, and closes them while a connect on them is being carried out: whoever closes
+/// last would wait for a day.
+const LINGERING: &str = r"
+import ctypes, socket, struct, threading, time
+libc = ctypes.CDLL(None)
+server = socket.socket(); server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+server.bind(('127.0.0.1', 0)); server.listen(500)
+address = struct.pack('=H', 2) + struct.pack('>H', server.getsockname()[1]) + bytes([127, 0, 0, 1]) + bytes(8)
+for n in range(60):
+    s = socket.socket(); s.connect(server.getsockname()); s.setblocking(False)
+    try:
+        while s.send(b'x' * 65536): pass
+    except OSError: pass
+    s.setblocking(n % 2 == 1)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 100000))
+    fd = s.detach()
+    threading.Thread(target=lambda: libc.connect(fd, address, 16), daemon=True).start()
+    time.sleep(n % 12 * 0.00005)
+    threading.Thread(target=lambda: libc.close(fd), daemon=True).start()
+    time.sleep(0.005)
+time.sleep(60)";
+
+#[test]
+fn a_socket_that_lingers_holds_up_neither_init_nor_the_supervisor() {
+    if !has_tool("python3") {
+        return;
+    }
+    as_everybody(|case| {
+        let outcome = case.python(&["--timeout", "3s"], LINGERING);
+        assert!(outcome.took < Duration::from_secs(9), "{outcome:?}");
+        outcome.exits(124);
+    });
+}
