@@ -1418,6 +1418,13 @@ class Suite:
         case, group = CASES[name], self.groups[name]
         shown, why = self.show_it_works(name, case, who)
         absent = name in self.options.absent
+        # On a busy machine the judge may look too early. Only the attack without the sandbox is tried again:
+        # that can never hide one that gets through.
+        for _ in range(0 if absent else 2):
+            if shown:
+                break
+            time.sleep(0.5)
+            shown, why = self.show_it_works(name, case, who)
         if shown and absent:
             return Verdict(name, group, who.name, FAILED, shown, "works here, although listed with --absent")
         if not shown and not absent:
