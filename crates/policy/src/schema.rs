@@ -153,10 +153,16 @@ pub struct NetworkPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ResourcePolicy {
-    /// CPU time (ms).
+    /// CPU time (ms) of everything inside together.
     #[serde(rename = "maxCPU", skip_serializing_if = "Option::is_none")]
     pub max_cpu: Option<Millis>,
-    /// Memory (bytes).
+    /// Share of the processors, in percent of one: 50 is half of one, 200 is two.
+    #[serde(rename = "maxCPUPercent", skip_serializing_if = "Option::is_none")]
+    pub max_cpu_percent: Option<u64>,
+    /// The processors that may be used, by number; all when left out.
+    #[serde(rename = "allowedCPUs", skip_serializing_if = "Vec::is_empty")]
+    pub allowed_cpus: Vec<u32>,
+    /// Memory (bytes), of everything inside together: what processes hold, private storage, shared memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_memory: Option<Bytes>,
     /// Open file descriptors per process.

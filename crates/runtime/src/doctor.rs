@@ -7,9 +7,11 @@ use lazaret_policy::{Policy, schema::Level};
 use lazaret_sandbox::{
     Enforcement, Layer,
     linux::{
+        cgroup::Cgroup,
         launch::{LaunchError, launch},
         sys,
     },
+    spec::Group,
 };
 use serde::Serialize;
 
@@ -63,6 +65,15 @@ pub fn examine() -> Findings {
 
 /// What was in force, and what stood in the way of more.
 fn try_out() -> (Enforcement, Option<LaunchError>) {
+    let (mut enforcement, failure) = try_sandbox();
+    let limits = Group { memory: Some(64 << 20), tasks: Some(64), cpu_time_ms: Some(1), ..Group::default() };
+    if Cgroup::make(&limits).is_ok() {
+        enforcement.add(Layer::Cgroup);
+    }
+    (enforcement, failure)
+}
+
+fn try_sandbox() -> (Enforcement, Option<LaunchError>) {
     let request = Request {
         policy: Policy::default(),
         command: vec!["true".into()],
@@ -99,6 +110,12 @@ fn finding(layer: Layer, enforcement: &Enforcement, failure: Option<&LaunchError
         Layer::Seccomp | Layer::Notify => (
             "the kernel refused the system call filter".to_owned(),
             "use a kernel with CONFIG_SECCOMP_FILTER, and a container runtime that allows seccomp(2)"
+                .to_owned(),
+        ),
+        Layer::Cgroup => (
+            "no control group with the controllers memory and pids can be made here".to_owned(),
+            "as an ordinary user start lazaret in a delegated scope: systemd-run --user --scope -p Delegate=yes lazaret …; \
+             in a container mount the cgroup filesystem writable"
                 .to_owned(),
         ),
         _ => why_no_namespaces(failure),

@@ -39,6 +39,7 @@ const CLONE_NAMESPACE_FLAGS: [u32; 7] = [
 const CLONE_THREAD: u32 = 0x0001_0000;
 const O_CREAT: u32 = 0o100;
 const O_TMPFILE: u32 = 0o20_000_000;
+const EPERM: u16 = 1;
 const ENOSYS: u16 = 38;
 /// Terminal requests that type, or rewire the terminal, for somebody else.
 const TERMINAL_REQUESTS: [u32; 4] = [
@@ -66,6 +67,8 @@ const CREATING: [&str; 11] = [
 ];
 /// Calls that take a name or its content away.
 const REMOVING: [&str; 4] = ["unlink", "unlinkat", "rmdir", "truncate"];
+/// Calls that make memory which outlives its mappings.
+const UNCOUNTED_MEMORY: [&str; 2] = ["memfd_create", "shmget"];
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
@@ -89,6 +92,11 @@ pub fn blocked(policy: &Policy) -> BTreeSet<u32> {
             .collect(),
     };
     always.chain(by_list).filter_map(number).collect()
+}
+
+/// The kernel counts tasks; processes alone are counted by the supervisor, where they are limited tighter.
+pub fn counts_processes(policy: &Policy) -> bool {
+    matches!((policy.process.max_processes, policy.resources.max_threads), (Some(p), Some(t)) if p < t)
 }
 
 /// Compiles the rules of one policy.
@@ -134,7 +142,33 @@ pub fn build(policy: &Policy, circumstances: Circumstances) -> Filter {
             rule.cases.push(case([Test::equals(0, 63)], Action::Allow));
         }
     }
-    Filter { rules: rules.into_values().collect(), unlisted: Action::Errno(ENOSYS), foreign: Action::Notify }
+    let mut filter =
+        Filter { rules: rules.into_values().collect(), unlisted: Action::Errno(ENOSYS), foreign: Action::Notify };
+    if counts_processes(policy) {
+        count_processes(&mut filter);
+    }
+    filter
+}
+
+/// Where memory is only sampled: what belongs to no process could not be counted.
+pub fn close_uncounted_memory(filter: &mut Filter) {
+    for rule in &mut filter.rules {
+        if UNCOUNTED_MEMORY.iter().any(|name| number(name) == Some(rule.number)) {
+            *rule = Rule::plain(rule.number, Action::Notify);
+        }
+    }
+}
+
+/// Every new process waits for the supervisor, who counts.
+pub fn count_processes(filter: &mut Filter) {
+    let not_a_thread = Test { argument: 0, mask: CLONE_THREAD, value: 0 };
+    for rule in filter.rules.iter_mut().filter(|rule| rule.otherwise == Action::Allow) {
+        if number("clone") == Some(rule.number) {
+            rule.cases.push(case([not_a_thread], Action::Notify));
+        } else if ["fork", "vfork"].iter().any(|name| number(name) == Some(rule.number)) {
+            rule.otherwise = Action::Notify;
+        }
+    }
 }
 
 fn case<const N: usize>(tests: [Test; N], action: Action) -> Case {
@@ -160,6 +194,9 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
         clone.push(case([not_a_thread], Action::Notify));
     }
     conditions.push(("clone", clone));
+    if !policy.resources.allowed_cpus.is_empty() {
+        conditions.push(("sched_setaffinity", vec![otherwise(Action::Errno(EPERM))]));
+    }
     let requests =
         TERMINAL_REQUESTS.iter().copied().chain(circumstances.callers_terminal.then_some(TIOCSCTTY));
     conditions

@@ -15,7 +15,7 @@ use lazaret_policy::{
 use lazaret_sandbox::{
     Layer, Spec,
     spec::{
-        Access, Command, Entry, Exec, Identity, Landlock, LandlockAccess, LandlockRule, Limits, Namespaces,
+        Access, Command, Entry, Exec, Group, Identity, Landlock, LandlockAccess, LandlockRule, Limits, Namespaces,
         Owner, Scratch, Terminal, Walls,
     },
 };
@@ -63,6 +63,8 @@ pub struct Lowered {
     /// Denied paths, resolved, for telling.
     pub denied: Vec<PathBuf>,
     pub on_escape: OnEscape,
+    /// The filter sends every new process to the supervisor, who counts them.
+    pub counts_processes: bool,
     /// Things a person should know, which do not stop the run.
     pub notes: Vec<String>,
 }
@@ -186,6 +188,8 @@ impl View<'_> {
             sockets: self.sockets.clone(),
             landlock: Landlock { rules },
             limits: limits(policy),
+            group: group(policy),
+            processors: policy.resources.allowed_cpus.clone(),
             terminal: Terminal::Inherit,
         };
         Ok(Lowered {
@@ -194,6 +198,7 @@ impl View<'_> {
             writable,
             denied: self.denied,
             on_escape: policy.on_escape.unwrap_or(if own_network { OnEscape::Kill } else { OnEscape::Deny }),
+            counts_processes: filter::counts_processes(policy),
             notes: self.notes,
         })
     }
@@ -251,6 +256,8 @@ fn without_walls(request: &Request) -> Lowered {
         sockets: Vec::new(),
         landlock: Landlock { rules: Vec::new() },
         limits: Limits::default(),
+        group: Group::default(),
+        processors: Vec::new(),
         terminal: Terminal::Inherit,
     };
     Lowered {
@@ -259,6 +266,7 @@ fn without_walls(request: &Request) -> Lowered {
         writable: Vec::new(),
         denied: Vec::new(),
         on_escape: OnEscape::Deny,
+        counts_processes: false,
         notes: Vec::new(),
     }
 }
@@ -346,11 +354,30 @@ fn loaders() -> impl Iterator<Item = PathBuf> {
 
 fn limits(policy: &Policy) -> Limits {
     Limits {
-        processes: policy.process.max_processes.or(policy.resources.max_threads),
+        processes: tasks(policy),
         open_files: policy.resources.max_file_descriptors,
         file_size: policy.filesystem.max_file_size.map(|bytes| bytes.0),
-        data: policy.resources.max_memory.map(|bytes| bytes.0),
+        // Per process, and only a second line: what everything together may use is measured elsewhere.
+        data: policy.resources.max_memory.map(|bytes| bytes.0.saturating_mul(4).saturating_add(1 << 30)),
         cpu_seconds: policy.resources.max_cpu.map(|millis| millis.0.div_ceil(1000)),
+    }
+}
+
+/// The kernel counts processes and threads alike. Where both are limited, fewer processes than threads are
+/// counted by the supervisor.
+fn tasks(policy: &Policy) -> Option<u64> {
+    policy.resources.max_threads.or(policy.process.max_processes)
+}
+
+fn group(policy: &Policy) -> Group {
+    let resources = &policy.resources;
+    Group {
+        memory: resources.max_memory.map(|bytes| bytes.0),
+        tasks: tasks(policy),
+        cpu_percent: resources.max_cpu_percent,
+        cpu_time_ms: resources.max_cpu.map(|millis| millis.0),
+        io_bytes: resources.max_io_bandwidth.map(|bytes| bytes.0),
+        io_operations: resources.max_iops,
     }
 }
 

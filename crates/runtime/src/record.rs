@@ -9,6 +9,8 @@ use lazaret_policy::violation::{Indicator, Severity};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::meter::Exceeded;
+
 /// One thing that something inside tried and the policy denies.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,6 +56,7 @@ pub struct Record<'log> {
     total: u64,
     /// How many distinct ones of each severity are kept, and how many came beyond that.
     kept: [(usize, u64); 4],
+    limits: Vec<Exceeded>,
 }
 
 impl<'log> Record<'log> {
@@ -65,6 +68,7 @@ impl<'log> Record<'log> {
             index: HashMap::new(),
             total: 0,
             kept: [(0, 0); 4],
+            limits: Vec::new(),
         }
     }
 
@@ -140,6 +144,29 @@ impl<'log> Record<'log> {
             return Ok(());
         }
         self.event(EventKind::PolicyViolation, &[("repeated", Value::Array(folded))])
+    }
+
+    /// A limit was hit; each is told once.
+    pub fn limit(&mut self, exceeded: Exceeded) -> Result<(), AuditError> {
+        if self.limits.iter().any(|known| known.limit == exceeded.limit) {
+            return Ok(());
+        }
+        self.event(
+            EventKind::ResourceLimitExceeded,
+            &[
+                ("limit", json!(exceeded.limit)),
+                ("value", json!(exceeded.value)),
+                ("usage", json!(exceeded.usage)),
+                ("description", json!(exceeded.description)),
+                ("consequence", json!(exceeded.consequence)),
+            ],
+        )?;
+        self.limits.push(exceeded);
+        Ok(())
+    }
+
+    pub fn limits(&self) -> &[Exceeded] {
+        &self.limits
     }
 
     pub fn total(&self) -> u64 {

@@ -6,7 +6,10 @@ use lazaret_policy::violation::Severity;
 use lazaret_sandbox::{Enforcement, Layer};
 use serde::Serialize;
 
-use crate::record::Violation;
+use crate::{
+    meter::{Consequence, Exceeded, Mechanism},
+    record::Violation,
+};
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,6 +27,8 @@ pub struct Report {
     pub duration_ms: u64,
     pub usage: Usage,
     pub violations: Vec<Violation>,
+    /// Limits that were hit.
+    pub limits: Vec<Exceeded>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -34,6 +39,8 @@ pub struct EnforcementReport {
     /// What is weaker for want of the missing ones.
     pub weaker: Vec<&'static str>,
     pub landlock_abi: u32,
+    /// What holds the limits on everything together.
+    pub resources: Mechanism,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -55,16 +62,20 @@ pub enum Ending {
 pub struct Usage {
     pub cpu_ms: u64,
     pub max_rss_bytes: u64,
+    /// Of everything together, where it is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_peak_bytes: Option<u64>,
 }
 
 impl EnforcementReport {
-    pub fn new(enforcement: &Enforcement, needed: &[Layer]) -> Self {
+    pub fn new(enforcement: &Enforcement, needed: &[Layer], resources: Mechanism) -> Self {
         let missing = enforcement.missing(needed);
         EnforcementReport {
             layers: enforcement.layers().map(Layer::name).collect(),
             missing: missing.iter().map(|layer| layer.name()).collect(),
             weaker: missing.iter().map(|layer| layer.weaker_without()).collect(),
             landlock_abi: enforcement.landlock_abi,
+            resources,
         }
     }
 }
@@ -81,6 +92,9 @@ impl Report {
         let quiet = self.violations.len() - told.len();
         if let Some(reason) = &self.reason {
             let _ = writeln!(text, "lazaret: {reason}");
+        }
+        for exceeded in self.limits.iter().filter(|limit| limit.consequence == Consequence::Refused) {
+            let _ = writeln!(text, "lazaret: limit reached: {}", exceeded.description);
         }
         if told.is_empty() {
             return text;

@@ -13,6 +13,7 @@ use lazaret_policy::{Policy, schema::Level};
 use lazaret_sandbox::{
     Layer, Plan,
     linux::{
+        cgroup::Cgroup,
         launch::{LaunchError, Sandbox, Stem, launch},
         sys,
     },
@@ -22,7 +23,9 @@ use serde_json::json;
 
 use crate::{
     approvals::{self, Approval, ApprovalError},
+    filter,
     lower::{self, LowerError, Lowered},
+    meter::{Consequence, Exceeded, Meter},
     record::Record,
     report::{Ending, EnforcementReport, Report, Usage, printable},
     request::{Request, Requirement, TerminalUse},
@@ -55,6 +58,10 @@ pub enum RunError {
         "{0} cannot be enforced by this sandbox, and nothing is run that is weaker than its policy says; --warn runs without"
     )]
     Unenforceable(String),
+    #[error(
+        "{what} cannot be enforced: {why}, and nothing is run that is weaker than its policy says. `lazaret doctor` names the cause and the fix; --warn runs without"
+    )]
+    NeedsGroup { what: String, why: String },
     #[error(
         "network access (allowNetwork) is not available: a sandbox has no way out. Set network.allowNetwork to false"
     )]
@@ -120,12 +127,10 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
 
 /// What the policy says and this sandbox cannot hold.
 fn unenforceable(policy: &Policy) -> Vec<&'static str> {
-    let (resources, network) = (&policy.resources, &policy.network);
+    let network = &policy.network;
     let by_host = !network.allowed_hosts.is_empty() || !network.allowed_ports.is_empty();
     let shared = policy.isolation_level == Level::Process && network.allow_network;
     [
-        (resources.max_io_bandwidth.is_some(), "resources.maxIOBandwidth"),
-        (resources.max_iops.is_some(), "resources.maxIOPS"),
         (
             shared && by_host,
             "network.allowedHosts or allowedPorts at level 1, which uses the host's network,",
@@ -185,7 +190,9 @@ impl Prepared {
             }
             Ok(())
         })?;
-        let enforcement = EnforcementReport::new(&sandbox.enforcement(), &self.lowered.needed);
+        let mut meter = Meter::new(&self.request.policy, &self.lowered, &sandbox);
+        let enforcement =
+            EnforcementReport::new(&sandbox.enforcement(), &self.lowered.needed, meter.mechanism);
         let missing = sandbox.enforcement().missing(&self.lowered.needed);
         if !missing.is_empty() {
             if self.request.requirement == Requirement::Enforce {
@@ -231,27 +238,30 @@ impl Prepared {
         let mut watch = Watch::new(&self.request.policy, &self.lowered);
         let limit = self.request.policy.timeout.map(Duration::from);
         let supervised =
-            supervise::supervise(&sandbox, &mut watch, &mut record, signals.as_fd(), limit, relay);
+            supervise::supervise(&sandbox, &mut watch, &mut record, &mut meter, signals.as_fd(), limit, relay);
         let mut sandbox = sandbox;
         if supervised.is_err() {
             sandbox.kill();
         }
         let ended = sandbox.wait();
         drop(modes);
-        let supervised = supervised.map_err(RunError::Supervise)?;
-        let usage = Usage { cpu_ms: ended.cpu_ms, max_rss_bytes: ended.max_rss_bytes };
+        let mut supervised = supervised.map_err(RunError::Supervise)?;
+        let usage = Usage {
+            cpu_ms: ended.cpu_ms.max(meter.cpu_ms),
+            max_rss_bytes: ended.max_rss_bytes,
+            memory_peak_bytes: (meter.memory_peak > 0).then_some(meter.memory_peak),
+        };
+        for exceeded in self.limits_at_the_end(&mut meter, &sandbox, &supervised, usage) {
+            if exceeded.consequence == Consequence::Ended && supervised.status != Some(0) {
+                supervised.ended.get_or_insert((Ending::Limit, exceeded.description.clone()));
+            }
+            record.limit(exceeded)?;
+        }
         let mut outcome = self.conclude(sandbox_id, enforcement, &supervised, usage, started.elapsed());
         record.close()?;
         outcome.report.violations = record.violations().to_vec();
+        outcome.report.limits = record.limits().to_vec();
         let (total, report) = (record.total(), &outcome.report);
-        if report.outcome == Ending::Limit {
-            log.append(
-                &NewEvent::new(EventKind::ResourceLimitExceeded, sandbox_id)
-                    .with("limit", "maxCPU")
-                    .with("value", json!(self.request.policy.resources.max_cpu))
-                    .with("usage", json!(report.usage)),
-            )?;
-        }
         log.append_all(&[
             NewEvent::new(EventKind::SandboxExited, sandbox_id)
                 .with("exitCode", report.exit_code)
@@ -273,9 +283,18 @@ impl Prepared {
     ) -> Result<Sandbox, RunError> {
         let level = self.request.policy.isolation_level.number();
         let meanwhile = || record().map_err(RunError::Audit);
-        let built = match stem.filter(|stem| stem.fits(&self.lowered.spec)) {
-            Some(stem) => stem.grow(&self.lowered.spec, meanwhile),
-            None => launch(&self.lowered.spec, meanwhile),
+        let group = self.make_group()?;
+        let spec = &self.lowered.spec;
+        let stem = stem.filter(|stem| stem.fits(spec));
+        let built = match (stem, group) {
+            (Some(stem), None) => stem.grow(spec, meanwhile),
+            // Moving into a group can take ten milliseconds, being born in one takes none.
+            (Some(mut stem), Some(group)) if group.clone_target().is_none() => {
+                stem.join(group).map_err(RunError::Launch).and_then(|()| stem.grow(spec, meanwhile))
+            }
+            (_, group) => Stem::start_in(spec.namespaces, spec.identity, group)
+                .map_err(RunError::Launch)
+                .and_then(|stem| stem.grow(spec, meanwhile)),
         };
         match built {
             Err(RunError::Launch(LaunchError::NamespacesRefused { source })) => {
@@ -286,6 +305,51 @@ impl Prepared {
                 launch(&self.lowered.spec, meanwhile)
             }
             other => other,
+        }
+    }
+
+    /// The control group that holds the limits on everything together. Where none can be had, what can be
+    /// sampled is sampled, and what would slip through between two looks is closed.
+    fn make_group(&mut self) -> Result<Option<Cgroup>, RunError> {
+        let wanted = self.lowered.spec.group;
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        match Cgroup::make(&wanted) {
+            Ok(group) => {
+                // The group counts what is used, not what is reserved.
+                self.lowered.spec.limits.data = None;
+                // It also tells when it refuses another process.
+                self.lowered.spec.limits.processes = None;
+                Ok(Some(group))
+            }
+            Err(error) => {
+                let only_by_group = [
+                    (wanted.cpu_percent.is_some(), "resources.maxCPUPercent"),
+                    (wanted.io_bytes.is_some(), "resources.maxIOBandwidth"),
+                    (wanted.io_operations.is_some(), "resources.maxIOPS"),
+                ];
+                let lost: Vec<&str> =
+                    only_by_group.iter().filter_map(|(asked, name)| asked.then_some(*name)).collect();
+                if let Some(what) = lost.first()
+                    && self.request.requirement == Requirement::Enforce
+                {
+                    return Err(RunError::NeedsGroup { what: (*what).to_owned(), why: error.to_string() });
+                }
+                self.lowered
+                    .notes
+                    .extend(lost.iter().map(|what| format!("weaker: {what} is not enforced ({error})")));
+                if let Some(filter) = &mut self.lowered.spec.filter {
+                    if wanted.memory.is_some() {
+                        filter::close_uncounted_memory(filter);
+                    }
+                    if self.request.policy.process.max_processes.is_some() {
+                        filter::count_processes(filter);
+                        self.lowered.counts_processes = true;
+                    }
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -331,10 +395,6 @@ impl Prepared {
                 (Ending::NotExecuted, code)
             }
             (None, None, Some(status)) if status & 0x7f == 0 => (Ending::Exited, (status >> 8) & 0xff),
-            (None, None, Some(status)) if self.cpu_limit_hit(status, usage) => {
-                signal = Some(status & 0x7f);
-                (Ending::Limit, 137)
-            }
             (None, None, status) => {
                 // Init itself was killed from outside: what it would have told is lost.
                 let number = status.map_or(9, |status| status & 0x7f);
@@ -349,22 +409,34 @@ impl Prepared {
             exit_code,
             signal,
             outcome,
-            reason: match outcome {
-                Ending::Limit => {
-                    let limit = self.request.policy.resources.max_cpu.map(|limit| limit.to_string());
-                    Some(format!(
-                        "the command used {} ms of CPU time, its limit is {} (--cpu-time, resources.maxCPU)",
-                        usage.cpu_ms,
-                        limit.unwrap_or_default()
-                    ))
-                }
-                _ => supervised.ended.as_ref().map(|(_, reason)| reason.clone()),
-            },
+            reason: supervised.ended.as_ref().map(|(_, reason)| reason.clone()),
             duration_ms: duration.as_millis() as u64,
             usage,
             violations: Vec::new(),
+            limits: Vec::new(),
         };
         Outcome { report, not_executed }
+    }
+
+    /// Limits of which only the end tells that they were hit.
+    fn limits_at_the_end(
+        &self,
+        meter: &mut Meter,
+        sandbox: &Sandbox,
+        supervised: &Supervised,
+        usage: Usage,
+    ) -> Vec<Exceeded> {
+        const SIGXFSZ: i32 = 25;
+        let mut found = meter.last_look(sandbox);
+        if let Some(status) = supervised.status {
+            if self.cpu_limit_hit(status, usage) {
+                found.extend(meter.ended_by_cpu(usage.cpu_ms));
+            }
+            if status & 0x7f == SIGXFSZ && self.lowered.spec.limits.file_size.is_some() {
+                found.extend(meter.ended_by_file_size());
+            }
+        }
+        found
     }
 
     /// At its CPU limit a process gets SIGXCPU, and a second later, if it does not mind that, SIGKILL.

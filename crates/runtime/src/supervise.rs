@@ -15,6 +15,7 @@ use lazaret_sandbox::linux::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
+    meter::{Consequence, Meter},
     record::Record,
     report::Ending,
     terminal::Relay,
@@ -73,6 +74,7 @@ struct Loop<'a> {
     listener_open: bool,
     deadline: Option<Instant>,
     limit: Option<Duration>,
+    meter: &'a mut Meter,
     outcome: Supervised,
 }
 
@@ -81,6 +83,7 @@ pub fn supervise(
     sandbox: &Sandbox,
     watch: &mut Watch<'_>,
     record: &mut Record<'_>,
+    meter: &mut Meter,
     signals: BorrowedFd<'_>,
     limit: Option<Duration>,
     relay: Option<Relay>,
@@ -94,6 +97,7 @@ pub fn supervise(
         listener_open: sandbox.listener().is_some(),
         deadline: limit.map(|limit| Instant::now() + limit),
         limit,
+        meter,
         outcome: Supervised::default(),
     };
     let result = state.run(watch, record);
@@ -127,6 +131,7 @@ impl Loop<'_> {
             }
             self.relay_bytes(&ready);
             self.check_clock();
+            self.check_limits(record)?;
             if ready.process {
                 // What init said last may still be in the line.
                 while is_readable(self.sandbox.control()) {
@@ -139,7 +144,8 @@ impl Loop<'_> {
         }
     }
 
-    fn wait(&self) -> io::Result<Ready> {
+    fn wait(&mut self) -> io::Result<Ready> {
+        let moment = [self.deadline, self.meter.due()].into_iter().flatten().min();
         let never = PollFlags::empty();
         let when = |condition: bool, flags: PollFlags| if condition { flags } else { never };
         let process = self.sandbox.process();
@@ -165,8 +171,8 @@ impl Loop<'_> {
                 when(relay.is_some_and(|relay| relay.input_open && !relay.wants_to_write()), PollFlags::IN),
             ),
         ];
-        let timeout = self.deadline.map(|deadline| {
-            let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = moment.map(|moment| {
+            let left = moment.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
         });
         match poll(&mut fds[..], timeout.as_ref()) {
@@ -254,6 +260,20 @@ impl Loop<'_> {
         if ready.master_in {
             relay.read_output(master);
         }
+    }
+
+    fn check_limits(&mut self, record: &mut Record<'_>) -> Result<(), SuperviseError> {
+        if self.meter.due().is_none_or(|due| Instant::now() < due) {
+            return Ok(());
+        }
+        for exceeded in self.meter.look(self.sandbox) {
+            if exceeded.consequence == Consequence::Ended {
+                self.sandbox.kill();
+                self.outcome.ended.get_or_insert((Ending::Limit, exceeded.description.clone()));
+            }
+            record.limit(exceeded)?;
+        }
+        Ok(())
     }
 
     fn check_clock(&mut self) {

@@ -4,12 +4,13 @@
 mod refusal;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     ffi::OsStr,
     io,
     net::{IpAddr, SocketAddr},
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Component, Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use lazaret_audit::{AuditError, EventKind};
@@ -28,6 +29,8 @@ use lazaret_sandbox::linux::{
 use crate::{
     filter,
     lower::Lowered,
+    meter::{Consequence, Exceeded},
+    processes,
     record::{Record, Violation},
     report::{Ending, printable},
 };
@@ -91,6 +94,11 @@ pub struct Watch<'a> {
     lowered: &'a Lowered,
     blocked: BTreeSet<u32>,
     guards: bool,
+    counts_processes: bool,
+    /// No more processes than this can be there: the last count and what was let through since.
+    at_most: u64,
+    /// When processes were let through lately: they may not be there yet.
+    forked: VecDeque<Instant>,
     /// The launcher's own `execve` has gone through.
     executed: bool,
     pending: HashMap<u64, Pending>,
@@ -107,6 +115,8 @@ enum Verdict {
     Note {
         violation: Box<Violation>,
     },
+    /// A limit that the supervisor counts.
+    Limit(Exceeded),
     Proceed,
     Handled,
 }
@@ -118,6 +128,9 @@ impl<'a> Watch<'a> {
             lowered,
             blocked: filter::blocked(policy),
             guards: !lowered.spec.guarded.is_empty(),
+            counts_processes: lowered.counts_processes,
+            at_most: u64::MAX,
+            forked: VecDeque::new(),
             executed: false,
             pending: HashMap::new(),
         }
@@ -143,6 +156,10 @@ impl<'a> Watch<'a> {
         match verdict {
             Verdict::Proceed => listener.proceed(notification.id),
             Verdict::Handled => {}
+            Verdict::Limit(exceeded) => {
+                record.limit(exceeded)?;
+                listener.deny(notification.id, EAGAIN);
+            }
             Verdict::Note { violation } => {
                 let after = self.account(EventKind::PolicyViolation, *violation, record);
                 if !matches!(after, Ok(After::End(..))) {
@@ -260,6 +277,11 @@ impl<'a> Watch<'a> {
             "execve" if self.policy.process.allow_exec => self.executing(call, task, AT_FDCWD, a),
             "execveat" if self.policy.process.allow_exec && call.args[4] & AT_EMPTY_PATH == 0 => {
                 self.executing(call, task, a as i32, b)
+            }
+            "clone" | "fork" | "vfork"
+                if self.policy.process.allow_fork && self.counts_processes && is_plain_fork(&name, a) =>
+            {
+                Ok(self.forking(sandbox))
             }
             "execve" | "execveat" | "memfd_create" | "fork" | "vfork" => {
                 Ok(self.blocked_call(call, task, &name, EPERM, Severity::High))
@@ -415,6 +437,42 @@ impl<'a> Watch<'a> {
             return Ok(Verdict::Proceed);
         }
         Ok(Verdict::Note { violation: Box::new(self.write_denied(call, task, &full)) })
+    }
+
+    /// May another process be started? The processes are counted only when there could be too many.
+    fn forking(&mut self, sandbox: &Sandbox) -> Verdict {
+        const ON_ITS_WAY: Duration = Duration::from_millis(2);
+        let limit = self.policy.process.max_processes.unwrap_or(u64::MAX);
+        for _ in 0..5 {
+            if self.at_most < limit {
+                break;
+            }
+            let Some(proc) = sandbox.proc() else { break };
+            let there = processes::count(proc);
+            while self.forked.front().is_some_and(|moment| moment.elapsed() > ON_ITS_WAY) {
+                self.forked.pop_front();
+            }
+            if there >= limit {
+                let description = format!(
+                    "no more than {limit} processes may run at once (--max-procs, process.maxProcesses)"
+                );
+                return Verdict::Limit(Exceeded {
+                    limit: "maxProcesses",
+                    value: limit,
+                    usage: there,
+                    description,
+                    consequence: Consequence::Refused,
+                });
+            }
+            self.at_most = there + self.forked.len() as u64;
+            if self.at_most >= limit {
+                // Some of them may have been counted already: a moment later that is known.
+                std::thread::sleep(ON_ITS_WAY);
+            }
+        }
+        self.at_most = self.at_most.saturating_add(1);
+        self.forked.push_back(Instant::now());
+        Verdict::Proceed
     }
 
     fn removing(
@@ -618,6 +676,13 @@ fn outside_address(request: &Request) -> Option<String> {
         _ => return None,
     };
     (!address.is_loopback() && !address.is_unspecified()).then(|| SocketAddr::new(address, port).to_string())
+}
+
+/// Neither a thread nor a namespace.
+fn is_plain_fork(name: &str, flags: u64) -> bool {
+    const CLONE_THREAD: u64 = 0x1_0000;
+    const CLONE_NAMESPACES: u64 = 0x7e02_0000;
+    name != "clone" || flags & (CLONE_THREAD | CLONE_NAMESPACES) == 0
 }
 
 fn privileged(mode: u64) -> bool {

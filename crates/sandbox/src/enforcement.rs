@@ -18,10 +18,12 @@ pub enum Layer {
     Seccomp,
     Notify,
     Rlimits,
+    Cgroup,
+    Overlay,
 }
 
 impl Layer {
-    pub const ALL: [Layer; 13] = [
+    pub const ALL: [Layer; 15] = [
         Layer::Userns,
         Layer::Mountns,
         Layer::Pidns,
@@ -35,6 +37,8 @@ impl Layer {
         Layer::Seccomp,
         Layer::Notify,
         Layer::Rlimits,
+        Layer::Cgroup,
+        Layer::Overlay,
     ];
 
     pub fn name(self) -> &'static str {
@@ -52,6 +56,8 @@ impl Layer {
             Layer::Seccomp => "seccomp",
             Layer::Notify => "notify",
             Layer::Rlimits => "rlimits",
+            Layer::Cgroup => "cgroup",
+            Layer::Overlay => "overlay",
         }
     }
 
@@ -73,6 +79,8 @@ impl Layer {
             Layer::Seccomp => "dangerous system calls are not filtered",
             Layer::Notify => "blocked system calls are denied but not logged",
             Layer::Rlimits => "resource limits are not applied",
+            Layer::Cgroup => "limits on everything together are sampled, not held by the kernel",
+            Layer::Overlay => "what is written cannot be undone",
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::{fmt, path::PathBuf};
 
 use crate::spec::{
-    Access, Entry, Exec, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces, Owner, Scratch,
+    Access, Entry, Exec, Group, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces, Owner, Scratch,
     Spec, Terminal, Walls,
 };
 
@@ -13,6 +13,8 @@ use crate::spec::{
 pub enum Step {
     EnterNamespaces(Namespaces),
     MapIdentity(Identity),
+    /// Held by a control group where one can be had, by sampling elsewhere.
+    LimitTogether(Group),
     DieWithParent,
     DetachMounts,
     NewRoot(Scratch),
@@ -23,6 +25,7 @@ pub enum Step {
     LoopbackUp,
     Hostname(String),
     Limit(Limits),
+    Processors(Vec<u32>),
     DropCapabilities,
     NoNewPrivileges,
     Landlock(Vec<LandlockRule>),
@@ -58,6 +61,9 @@ impl Plan {
             steps.push(Step::EnterNamespaces(spec.namespaces));
             steps.push(Step::MapIdentity(spec.identity));
         }
+        if !spec.group.is_empty() {
+            steps.push(Step::LimitTogether(spec.group));
+        }
         steps.push(Step::DieWithParent);
         if spec.namespaces != Namespaces::None {
             steps.push(Step::DetachMounts);
@@ -73,6 +79,9 @@ impl Plan {
         }
         if spec.walls == Walls::Built {
             steps.push(Step::Limit(spec.limits));
+            if !spec.processors.is_empty() {
+                steps.push(Step::Processors(spec.processors.clone()));
+            }
             steps.push(Step::DropCapabilities);
             steps.push(Step::NoNewPrivileges);
             steps.push(Step::Landlock(spec.landlock.rules.clone()));
@@ -127,6 +136,7 @@ impl fmt::Display for Step {
             Step::MapIdentity(Identity::Mapped { inside, host }) => {
                 write!(f, "map identity: uid and gid {inside} inside are {host} on the host")
             }
+            Step::LimitTogether(group) => write!(f, "limits on everything together: {group}"),
             Step::DieWithParent => write!(f, "die with the supervisor"),
             Step::DetachMounts => write!(f, "make every mount private"),
             Step::NewRoot(scratch) => write!(
@@ -141,6 +151,7 @@ impl fmt::Display for Step {
             Step::LoopbackUp => write!(f, "bring up the loopback interface, the only one"),
             Step::Hostname(name) => write!(f, "host name {name}"),
             Step::Limit(limits) => write!(f, "limits: {limits}"),
+            Step::Processors(numbers) => write!(f, "use processors {numbers:?} only"),
             Step::DropCapabilities => write!(f, "drop all capabilities"),
             Step::NoNewPrivileges => write!(f, "no new privileges"),
             Step::Landlock(rules) => {
@@ -218,20 +229,42 @@ impl fmt::Display for LandlockAccess {
 
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limits = [
-            ("processes", self.processes),
-            ("open files", self.open_files),
-            ("file size", self.file_size),
-            ("data", self.data),
-            ("cpu seconds", self.cpu_seconds),
-        ];
-        let mut any = false;
-        for (name, value) in limits {
-            if let Some(value) = value {
-                write!(f, "{}{name} {value}", if any { ", " } else { "" })?;
-                any = true;
-            }
-        }
-        if any { Ok(()) } else { f.write_str("none beyond the caller's") }
+        list(
+            f,
+            &[
+                ("processes", self.processes),
+                ("open files", self.open_files),
+                ("file size", self.file_size),
+                ("data", self.data),
+                ("cpu seconds", self.cpu_seconds),
+            ],
+        )
     }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(
+            f,
+            &[
+                ("memory", self.memory),
+                ("processes and threads", self.tasks),
+                ("percent of a processor", self.cpu_percent),
+                ("ms of CPU time", self.cpu_time_ms),
+                ("disk bytes a second", self.io_bytes),
+                ("disk operations a second", self.io_operations),
+            ],
+        )
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, limits: &[(&str, Option<u64>)]) -> fmt::Result {
+    let mut any = false;
+    for (name, value) in limits {
+        if let Some(value) = value {
+            write!(f, "{}{name} {value}", if any { ", " } else { "" })?;
+            any = true;
+        }
+    }
+    if any { Ok(()) } else { f.write_str("none beyond the caller's") }
 }

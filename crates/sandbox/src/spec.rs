@@ -31,6 +31,10 @@ pub struct Spec {
     pub sockets: Vec<PathBuf>,
     pub landlock: Landlock,
     pub limits: Limits,
+    /// Limits on everything inside together.
+    pub group: Group,
+    /// The processors that may be used; empty for all.
+    pub processors: Vec<u32>,
     pub terminal: Terminal,
 }
 
@@ -199,6 +203,26 @@ pub struct Limits {
     pub file_size: Option<u64>,
     pub data: Option<u64>,
     pub cpu_seconds: Option<u64>,
+}
+
+/// What a control group holds; `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Group {
+    pub memory: Option<u64>,
+    pub tasks: Option<u64>,
+    /// 100 is one whole processor.
+    pub cpu_percent: Option<u64>,
+    /// No group limits this: it is counted there, and the supervisor acts.
+    pub cpu_time_ms: Option<u64>,
+    /// Bytes per second, read and written each.
+    pub io_bytes: Option<u64>,
+    pub io_operations: Option<u64>,
+}
+
+impl Group {
+    pub fn is_empty(&self) -> bool {
+        *self == Group::default()
+    }
 }
 
 /// A path is bytes, not text: names that are not UTF-8 travel, too.

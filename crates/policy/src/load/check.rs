@@ -125,11 +125,12 @@ impl Findings<'_> {
     fn limits(&mut self, policy: &Policy) {
         let zero = |limit: Option<u64>| limit == Some(0);
         let (files, resources) = (&policy.filesystem, &policy.resources);
-        let limits: [(&[&str], bool); 11] = [
+        let limits: [(&[&str], bool); 12] = [
             (&["filesystem", "maxTotalSize"], zero(files.max_total_size.map(|bytes| bytes.0))),
             (&["filesystem", "maxInodes"], zero(files.max_inodes)),
             (&["process", "maxProcesses"], zero(policy.process.max_processes)),
             (&["resources", "maxCPU"], zero(resources.max_cpu.map(|millis| millis.0))),
+            (&["resources", "maxCPUPercent"], zero(resources.max_cpu_percent)),
             (&["resources", "maxMemory"], zero(resources.max_memory.map(|bytes| bytes.0))),
             (&["resources", "maxFileDescriptors"], zero(resources.max_file_descriptors)),
             (&["resources", "maxThreads"], zero(resources.max_threads)),

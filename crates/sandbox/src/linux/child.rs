@@ -97,6 +97,10 @@ struct Child {
     proc: Option<OwnedFd>,
     listener: Option<OwnedFd>,
     terminal: Option<OwnedFd>,
+    /// Where private storage can be measured.
+    storage: Option<OwnedFd>,
+    /// The written layer of every copy-on-write path, in order.
+    written: Vec<OwnedFd>,
 }
 
 /// Makes what needs no orders, waits for the order and carries it out; never returns.
@@ -115,6 +119,8 @@ pub fn run(namespaces: Namespaces, control: Channel, launch: Channel) -> ! {
         proc: None,
         listener: None,
         terminal: None,
+        storage: None,
+        written: Vec::new(),
     };
     match entered {
         Ok(enforcement) => child.enforcement = enforcement,
@@ -162,6 +168,8 @@ impl Child {
         match step {
             // Done before the order came.
             Step::EnterNamespaces(_) | Step::LoopbackUp => {}
+            // The supervisor's to do: nothing inside could.
+            Step::LimitTogether(_) => {}
             Step::MapIdentity(identity) => self.map_identity(*identity)?,
             Step::DieWithParent => self.die_with_parent()?,
             Step::DetachMounts => {
@@ -181,7 +189,7 @@ impl Child {
             Step::PivotRoot => {
                 self.proc = Some(open_proc(&self.order.spec.view)?);
                 if let Some(root) = self.root.take() {
-                    root.pivot()?;
+                    self.storage = Some(root.pivot()?);
                 }
                 self.enforcement.add(Layer::Mountns);
             }
@@ -189,6 +197,12 @@ impl Child {
                 rustix::system::sethostname(name.as_bytes()).map_err(failed("set the host name"))?;
             }
             Step::Limit(limits) => self.limit(*limits)?,
+            Step::Processors(numbers) => {
+                let mut set = rustix::thread::CpuSet::new();
+                numbers.iter().for_each(|number| set.set(*number as usize));
+                rustix::thread::sched_setaffinity(None, &set)
+                    .map_err(failed(&format!("use only the processors {numbers:?}")))?;
+            }
             Step::DropCapabilities => self.drop_capabilities()?,
             Step::NoNewPrivileges => {
                 rustix::thread::set_no_new_privs(true).map_err(failed("set no_new_privs"))?;
@@ -300,6 +314,10 @@ impl Child {
     fn start_init(&mut self) -> Result<(), Failure> {
         if self.proc.is_none() {
             self.proc = Some(open_directory("/proc").map_err(failed("open /proc"))?);
+        }
+        if self.order.spec.namespaces == Namespaces::None {
+            // The host's, where everybody can look.
+            self.storage = None;
         }
         // Nothing inside may look into init or into this process before it executes.
         let _ = sys::prctl(libc::PR_SET_DUMPABLE, 0);
@@ -438,13 +456,14 @@ impl Child {
     fn report(&mut self) -> Result<(), Failure> {
         let mut bytes = vec![Tag::Ready as u8];
         bytes.extend(self.enforcement.to_bytes());
-        bytes.push(u8::from(self.listener.is_some()));
-        bytes.push(u8::from(self.terminal.is_some()));
-        let (listener, terminal) = (self.listener.take(), self.terminal.take());
+        // Each in its place, or not there; the written layers come last.
+        let single = [self.listener.take(), self.terminal.take(), self.proc.take(), self.storage.take()];
+        bytes.extend(single.iter().map(|descriptor| u8::from(descriptor.is_some())));
+        let written = std::mem::take(&mut self.written);
         let descriptors: Vec<BorrowedFd<'_>> =
-            listener.iter().chain(terminal.iter()).map(OwnedFd::as_fd).collect();
+            single.iter().flatten().chain(&written).map(OwnedFd::as_fd).collect();
         self.launch.send(&bytes, &descriptors).map_err(failed("report to the supervisor"))?;
-        drop((listener, terminal));
+        drop((single, written));
         match self.launch.receive() {
             Ok(Some(message)) if message.bytes.first() == Some(&(Tag::Go as u8)) => Ok(()),
             _ => sys::exit_now(125),

@@ -15,6 +15,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::{
     bpf::{self, Action, Filter},
+    cgroup::{Cgroup, CgroupError},
     channel::{Channel, MAX_DESCRIPTORS},
     child::{self, Instruction, Order},
     errand::{Reply, Request},
@@ -23,7 +24,7 @@ use super::{
     view,
 };
 use crate::{
-    enforcement::Enforcement,
+    enforcement::{Enforcement, Layer},
     spec::{Access, Entry, Identity, Namespaces, Object, Owner, Spec},
 };
 
@@ -71,6 +72,8 @@ pub enum LaunchError {
     Idmap { path: PathBuf, source: io::Error },
     #[error("cannot {what}{}", source.as_ref().map(|e| format!(": {e}")).unwrap_or_default())]
     Step { what: String, source: Option<io::Error> },
+    #[error(transparent)]
+    Group(CgroupError),
     #[error("the new process ended before it could report ({0})")]
     Died(String),
 }
@@ -85,7 +88,13 @@ pub struct Sandbox {
     enforcement: Enforcement,
     listener: Option<Listener>,
     terminal: Option<OwnedFd>,
+    /// The sandbox's own procfs: everything in it is a process of the sandbox.
+    proc: Option<OwnedFd>,
+    storage: Option<OwnedFd>,
+    written: Vec<OwnedFd>,
     reaped: Option<Ended>,
+    /// Last: removed when everything in it has ended.
+    group: Option<Cgroup>,
 }
 
 /// The most bytes of an order in one message.
@@ -123,10 +132,23 @@ pub struct Stem {
 impl Stem {
     /// Starts the process. Errors of the child itself are heard when it is to grow.
     pub fn start(namespaces: Namespaces, identity: Identity) -> Result<Stem, LaunchError> {
+        Stem::start_in(namespaces, identity, None)
+    }
+
+    /// As [`Stem::start`], in a control group from its first moment on where the kernel can do that.
+    pub fn start_in(
+        namespaces: Namespaces,
+        identity: Identity,
+        group: Option<Cgroup>,
+    ) -> Result<Stem, LaunchError> {
         let (control, child_control) = Channel::pair().map_err(LaunchError::Channel)?;
         let (launch, child_launch) = Channel::pair().map_err(LaunchError::Channel)?;
-        let cloned = sys::clone_process(flags(namespaces)).map_err(refused)?;
-        let Cloned::Parent { pid, pidfd } = cloned else {
+        let target = group.as_ref().and_then(Cgroup::clone_target);
+        let cloned = match target {
+            Some(target) => sys::clone_into_group(flags(namespaces), target),
+            None => sys::clone_process(flags(namespaces)),
+        };
+        let Cloned::Parent { pid, pidfd } = cloned.map_err(refused)? else {
             drop((control, launch));
             child::run(namespaces, child_control, child_launch)
         };
@@ -139,13 +161,30 @@ impl Stem {
             enforcement: Enforcement::default(),
             listener: None,
             terminal: None,
+            proc: None,
+            storage: None,
+            written: Vec::new(),
             reaped: None,
+            group: None,
         };
         if let (Identity::Mapped { inside, host }, true) = (identity, namespaces != Namespaces::None) {
             write_maps(pid, inside, inside, host).map_err(LaunchError::Map)?;
             give_pipes_to(host);
         }
-        Ok(Stem { namespaces, identity, sandbox })
+        let mut stem = Stem { namespaces, identity, sandbox };
+        if let Some(group) = group {
+            stem.join(group)?;
+        }
+        Ok(stem)
+    }
+
+    /// Puts the process into a control group, before it has heard what to build.
+    pub fn join(&mut self, group: Cgroup) -> Result<(), LaunchError> {
+        if group.clone_target().is_none() || !group.holds(self.sandbox.pid) {
+            group.join(self.sandbox.pid).map_err(LaunchError::Group)?;
+        }
+        self.sandbox.group = Some(group);
+        Ok(())
     }
 
     /// Can this spec be built here?
@@ -280,15 +319,18 @@ impl Sandbox {
             return Err(LaunchError::Died(describe_status(self.wait().status)));
         };
         match message.bytes.as_slice() {
-            [tag, report @ .., has_listener, has_terminal] if *tag == Tag::Ready as u8 => {
+            [tag, report @ .., listener, terminal, proc, storage] if *tag == Tag::Ready as u8 => {
                 self.enforcement = report.try_into().map(Enforcement::from_bytes).unwrap_or_default();
+                if self.group.as_ref().is_some_and(|group| group.holds(self.pid)) {
+                    self.enforcement.add(Layer::Cgroup);
+                }
                 let mut descriptors = message.descriptors.into_iter();
-                if *has_listener == 1 {
-                    self.listener = descriptors.next().map(Listener::new);
-                }
-                if *has_terminal == 1 {
-                    self.terminal = descriptors.next();
-                }
+                let mut next = |there: u8| if there == 1 { descriptors.next() } else { None };
+                self.listener = next(*listener).map(Listener::new);
+                self.terminal = next(*terminal);
+                self.proc = next(*proc);
+                self.storage = next(*storage);
+                self.written = descriptors.collect();
                 Ok(())
             }
             [tag, kind, a, b, c, d, what @ ..] if *tag == Tag::Failed as u8 => {
@@ -319,6 +361,21 @@ impl Sandbox {
     /// The supervisor's side of the command's own terminal.
     pub fn terminal(&self) -> Option<BorrowedFd<'_>> {
         self.terminal.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// The control group that holds the limits, where there is one.
+    pub fn group(&self) -> Option<&Cgroup> {
+        self.group.as_ref()
+    }
+
+    /// The sandbox's own procfs, as the host sees it.
+    pub fn proc(&self) -> Option<BorrowedFd<'_>> {
+        self.proc.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// A handle on private storage: what is used of it can be asked of the filesystem.
+    pub fn storage(&self) -> Option<BorrowedFd<'_>> {
+        self.storage.as_ref().map(OwnedFd::as_fd)
     }
 
     /// Readable when init has ended.

@@ -3,6 +3,7 @@
 
 pub mod bpf;
 mod broker;
+pub mod cgroup;
 mod channel;
 mod child;
 pub mod errand;

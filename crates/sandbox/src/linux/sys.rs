@@ -24,12 +24,28 @@ fn check(result: c_long) -> io::Result<c_long> {
 /// The child of a multi-threaded process must not take locks that another thread may hold; the launcher is
 /// single-threaded until here.
 pub fn clone_process(flags: u64) -> io::Result<Cloned> {
+    clone(flags, None)
+}
+
+/// As [`clone_process`]; the child is in this control group (version 2) from its first moment on.
+pub fn clone_into_group(flags: u64, group: BorrowedFd<'_>) -> io::Result<Cloned> {
+    clone(flags, Some(group))
+}
+
+/// Since Linux 5.7; not every C library has it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+fn clone(flags: u64, group: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
     let mut pidfd: RawFd = -1;
     // SAFETY: clone_args is plain data for which all-zero is valid.
     let mut args: libc::clone_args = unsafe { mem::zeroed() };
     args.flags = flags | libc::CLONE_PIDFD as u64;
     args.pidfd = ptr::from_mut(&mut pidfd) as u64;
     args.exit_signal = libc::SIGCHLD as u64;
+    if let Some(group) = group {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = group.as_raw_fd() as u64;
+    }
     // SAFETY: args points to a live clone_args of the size given; without CLONE_VM the child runs on its own
     // copy of this stack, so returning twice is sound; pidfd outlives the call.
     let pid = check(unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, mem::size_of_val(&args)) })?;

@@ -204,12 +204,14 @@ impl Root {
         .map_err(on("make /proc read-only"))
     }
 
-    pub fn pivot(self) -> Result<()> {
+    /// Changes root; returns a handle by which private storage can be measured.
+    pub fn pivot(self) -> Result<OwnedFd> {
         let what = "change root";
         rustix::process::fchdir(&self.fd).map_err(on(what))?;
         rustix::process::pivot_root(c".", c".").map_err(on(what))?;
         rustix::mount::unmount(c".", UnmountFlags::DETACH).map_err(on("detach the old root"))?;
-        rustix::process::chdir(c"/").map_err(on(what))
+        rustix::process::chdir(c"/").map_err(on(what))?;
+        Ok(self.fd)
     }
 
     fn open(&self, path: impl AsRef<Path>, flags: OFlags) -> io::Result<OwnedFd> {

@@ -1,0 +1,374 @@
+//! Measures a running sandbox against the limits of its policy. What the kernel holds by itself (memory and
+//! tasks in a control group, sizes, descriptors) is only told here; what it does not hold (CPU time of the
+//! whole tree; memory, where there is no control group) is sampled, and the sandbox is ended when it is too
+//! much.
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    time::{Duration, Instant, SystemTime},
+};
+
+use lazaret_policy::{Policy, schema::Level, units::{Bytes, Millis}};
+use lazaret_sandbox::{
+    linux::{cgroup::{Consumption, Kind}, launch::Sandbox},
+    spec::{Access, Entry, Group, Limits, Namespaces, Scratch},
+};
+use serde::Serialize;
+
+use crate::{
+    growth::{Growth, at_size},
+    lower::Lowered,
+    processes::{self, Belonging},
+};
+
+/// A limit that was hit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Exceeded {
+    /// The policy's own word for it.
+    pub limit: &'static str,
+    pub value: u64,
+    pub usage: u64,
+    /// A sentence: what was used, what the limit is, and what raises it.
+    pub description: String,
+    pub consequence: Consequence,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Consequence {
+    /// The kernel refused what went beyond it; the command goes on.
+    Refused,
+    /// The sandbox is ended.
+    Ended,
+}
+
+/// Which mechanism holds the limits on everything together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Mechanism {
+    #[serde(rename = "cgroup2")]
+    Unified,
+    #[serde(rename = "cgroup1")]
+    Legacy,
+    #[serde(rename = "polling")]
+    Polling,
+    /// There are no such limits.
+    #[serde(rename = "none")]
+    Unneeded,
+}
+
+/// Samples of a quantity that the kernel holds are only for telling: seldom.
+const SELDOM: Duration = Duration::from_millis(100);
+/// Nothing is sampled more often.
+const OFTEN: Duration = Duration::from_millis(5);
+/// No program fills memory faster than this, in bytes per millisecond.
+const FILL_RATE: u64 = 4 << 20;
+
+/// What is measured, and what has been seen so far.
+#[derive(Debug)]
+pub struct Meter {
+    group: Group,
+    limits: Limits,
+    scratch: Scratch,
+    total_size: Option<u64>,
+    inodes: Option<u64>,
+    tasks_name: &'static str,
+    belonging: Belonging,
+    pub mechanism: Mechanism,
+    processors: u64,
+    growth: Option<Growth>,
+    writable: Vec<PathBuf>,
+    started: SystemTime,
+    due: Option<Instant>,
+    told: VecDeque<&'static str>,
+    /// What was measured last, for the report.
+    pub cpu_ms: u64,
+    pub memory_peak: u64,
+}
+
+impl Meter {
+    pub fn new(policy: &Policy, lowered: &Lowered, sandbox: &Sandbox) -> Meter {
+        let spec = &lowered.spec;
+        let mechanism = match sandbox.group().map(lazaret_sandbox::linux::cgroup::Cgroup::kind) {
+            _ if spec.group.is_empty() => Mechanism::Unneeded,
+            Some(Kind::Unified) => Mechanism::Unified,
+            Some(Kind::Legacy) => Mechanism::Legacy,
+            None => Mechanism::Polling,
+        };
+        // Level 0 is not limited at all.
+        let built = policy.isolation_level != Level::None;
+        let files = &policy.filesystem;
+        let writable: Vec<PathBuf> = spec
+            .view
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Bind { path, access: Access::ReadWrite, .. } => Some(path.clone()),
+                _ => None,
+            })
+            .collect();
+        let total_size = files.max_total_size.map(|bytes| bytes.0).filter(|_| built);
+        let inodes = files.max_inodes.filter(|_| built);
+        let limited = total_size.is_some() || inodes.is_some();
+        Meter {
+            group: spec.group,
+            limits: spec.limits,
+            scratch: spec.scratch,
+            total_size,
+            inodes,
+            tasks_name: if policy.resources.max_threads.is_some() { "maxThreads" } else { "maxProcesses" },
+            belonging: match spec.namespaces {
+                Namespaces::None => Belonging::Below(sandbox.pid()),
+                _ => Belonging::All,
+            },
+            mechanism,
+            processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+            growth: (limited && !writable.is_empty()).then(|| Growth::begin(&writable)),
+            writable,
+            started: SystemTime::now(),
+            due: None,
+            told: VecDeque::new(),
+            cpu_ms: 0,
+            memory_peak: 0,
+        }
+    }
+
+    /// When to look next; `None` when nothing needs looking at.
+    pub fn due(&mut self) -> Option<Instant> {
+        let needed = !self.group.is_empty()
+            || self.growth.is_some()
+            || self.limits.open_files.is_some()
+            || self.total_size.is_some()
+            || self.inodes.is_some();
+        if needed && self.due.is_none() {
+            self.due = Some(Instant::now() + OFTEN);
+        }
+        self.due
+    }
+
+    /// Looks, and says which limits have been hit since the last look.
+    pub fn look(&mut self, sandbox: &Sandbox) -> Vec<Exceeded> {
+        let mut found = Vec::new();
+        let mut wait = SELDOM;
+        let consumption = sandbox.group().map(|group| group.consumption());
+        let processes = match (sandbox.proc(), consumption.is_some() && self.limits.open_files.is_none()) {
+            (Some(proc), false) => processes::snapshot(proc, self.belonging),
+            _ => Vec::new(),
+        };
+        if let Some(limit) = self.group.cpu_time_ms {
+            let used = consumption.map_or_else(
+                || processes.iter().map(|process| process.cpu_ms).sum(),
+                |consumption| consumption.cpu_us / 1000,
+            );
+            self.cpu_ms = self.cpu_ms.max(used);
+            if used >= limit {
+                found.push(self.cpu(limit, used));
+            } else {
+                // Even on all processors at once the limit is not reached before this.
+                wait = wait.min(Duration::from_millis((limit - used) / self.processors));
+            }
+        }
+        match (consumption, self.group.memory, sandbox.proc()) {
+            (Some(consumption), ..) => self.held_by_group(consumption, &mut found),
+            (None, Some(limit), Some(proc)) => {
+                let storage = storage(sandbox).map_or(0, |used| used.bytes);
+                let mut used = storage + processes.iter().map(|process| process.memory).sum::<u64>();
+                if used >= limit {
+                    // Perhaps much of it is shared.
+                    let parts = processes.iter().map(|process| processes::proportional_memory(proc, process));
+                    used = storage + parts.sum::<u64>();
+                }
+                self.memory_peak = self.memory_peak.max(used);
+                if used >= limit {
+                    found.push(memory(limit, used));
+                } else {
+                    wait = wait.min(Duration::from_millis((limit - used) / FILL_RATE));
+                }
+            }
+            _ => {}
+        }
+        if consumption.is_none()
+            && let Some(limit) = self.group.tasks
+        {
+            // Init and its helpers are not the command's.
+            let used = processes.iter().filter(|p| p.pid != 1).map(|process| process.threads).sum::<u64>();
+            if used >= limit {
+                found.push(self.tasks(limit, used));
+            }
+        }
+        if let (Some(limit), Some(proc)) = (self.limits.open_files, sandbox.proc()) {
+            let most = processes.iter().map(|process| processes::descriptors(proc, process)).max();
+            if let Some(most) = most.filter(|most| *most >= limit) {
+                found.push(refused(
+                    "maxFileDescriptors",
+                    limit,
+                    most,
+                    format!("a process has {most} descriptors open, the limit is {limit} (resources.maxFileDescriptors)"),
+                ));
+            }
+        }
+        self.storage_full(sandbox, &mut found);
+        if let Some(growth) = &mut self.growth {
+            let belonging = self.belonging;
+            let grown = growth.measure(|| {
+                let Some(proc) = sandbox.proc() else { return 0 };
+                let processes = processes::snapshot(proc, belonging);
+                processes.iter().map(|process| processes::written(proc, process)).sum()
+            });
+            found.extend(self.total_size.filter(|limit| grown.bytes > *limit).map(|limit| {
+                ended(
+                    "maxTotalSize",
+                    limit,
+                    grown.bytes,
+                    format!(
+                        "{} were written, the limit is {} (--max-write, filesystem.maxTotalSize)",
+                        Bytes(grown.bytes),
+                        Bytes(limit)
+                    ),
+                )
+            }));
+            found.extend(self.inodes.filter(|limit| grown.inodes > *limit).map(|limit| {
+                let description = format!(
+                    "{} files were made, the limit is {limit} (filesystem.maxInodes)",
+                    grown.inodes
+                );
+                ended("maxInodes", limit, grown.inodes, description)
+            }));
+            if self.total_size.is_some() {
+                wait = wait.min(Duration::from_millis(10));
+            }
+        }
+        self.due = Some(Instant::now() + wait.max(OFTEN));
+        self.only_new(found)
+    }
+
+    /// After the end: what can still be told.
+    pub fn last_look(&mut self, sandbox: &Sandbox) -> Vec<Exceeded> {
+        let mut found = Vec::new();
+        if let Some(consumption) = sandbox.group().map(|group| group.consumption()) {
+            self.cpu_ms = self.cpu_ms.max(consumption.cpu_us / 1000);
+            self.held_by_group(consumption, &mut found);
+        }
+        self.storage_full(sandbox, &mut found);
+        if let Some(limit) = self.limits.file_size
+            && let Some(size) = at_size(&self.writable, sandbox.storage(), limit, self.started)
+        {
+            found.push(self.file_size(limit, size));
+        }
+        self.only_new(found)
+    }
+
+    /// The command was ended by the signal that goes with the limit.
+    pub fn ended_by_file_size(&mut self) -> Vec<Exceeded> {
+        let limit = self.limits.file_size.unwrap_or(0);
+        let found = vec![Exceeded { consequence: Consequence::Ended, ..self.file_size(limit, limit) }];
+        self.only_new(found)
+    }
+
+    /// As [`Meter::ended_by_file_size`], for the CPU time of a single process.
+    pub fn ended_by_cpu(&mut self, used: u64) -> Vec<Exceeded> {
+        let limit = self.group.cpu_time_ms.unwrap_or(0);
+        let found = vec![self.cpu(limit, used)];
+        self.only_new(found)
+    }
+
+    fn held_by_group(&mut self, consumption: Consumption, found: &mut Vec<Exceeded>) {
+        self.memory_peak = self.memory_peak.max(consumption.memory_peak);
+        if let Some(limit) = self.group.memory
+            && consumption.oom_kills > 0
+        {
+            found.push(memory(limit, consumption.memory_peak.max(limit)));
+        }
+        if let Some(limit) = self.group.tasks
+            && consumption.tasks_refused > 0
+        {
+            found.push(self.tasks(limit, limit));
+        }
+    }
+
+    fn storage_full(&self, sandbox: &Sandbox, found: &mut Vec<Exceeded>) {
+        let Some(used) = storage(sandbox) else { return };
+        if used.bytes_free == 0 {
+            let limit = self.scratch.bytes;
+            let description = format!(
+                "private storage is full: {} (--max-write, filesystem.maxTotalSize)",
+                Bytes(limit)
+            );
+            found.push(refused("maxTotalSize", limit, used.bytes, description));
+        }
+        if used.inodes_free == 0 {
+            let limit = self.scratch.inodes;
+            let description =
+                format!("private storage holds as many files as it may: {limit} (filesystem.maxInodes)");
+            found.push(refused("maxInodes", limit, limit, description));
+        }
+    }
+
+    fn cpu(&self, limit: u64, used: u64) -> Exceeded {
+        let description = format!(
+            "the command used {} of CPU time, its limit is {} (--cpu-time, resources.maxCPU)",
+            Millis(used),
+            Millis(limit)
+        );
+        ended("maxCPU", limit, used, description)
+    }
+
+    fn tasks(&self, limit: u64, used: u64) -> Exceeded {
+        let (flag, what) = match self.tasks_name {
+            "maxThreads" => ("resources.maxThreads", "threads"),
+            _ => ("--max-procs, process.maxProcesses", "processes and threads"),
+        };
+        let description = format!("no more than {limit} {what} may run at once ({flag})");
+        refused(self.tasks_name, limit, used, description)
+    }
+
+    fn file_size(&self, limit: u64, size: u64) -> Exceeded {
+        let description =
+            format!("a file may not be larger than {} (--max-write, filesystem.maxFileSize)", Bytes(limit));
+        refused("maxFileSize", limit, size, description)
+    }
+
+    fn only_new(&mut self, found: Vec<Exceeded>) -> Vec<Exceeded> {
+        let mut new = Vec::new();
+        for exceeded in found {
+            if !self.told.contains(&exceeded.limit) {
+                self.told.push_back(exceeded.limit);
+                new.push(exceeded);
+            }
+        }
+        new
+    }
+}
+
+fn memory(limit: u64, used: u64) -> Exceeded {
+    let description = format!(
+        "the command used {} of memory, its limit is {} (--memory, resources.maxMemory)",
+        Bytes(used),
+        Bytes(limit)
+    );
+    ended("maxMemory", limit, used, description)
+}
+
+fn refused(limit: &'static str, value: u64, usage: u64, description: String) -> Exceeded {
+    Exceeded { limit, value, usage, description, consequence: Consequence::Refused }
+}
+
+fn ended(limit: &'static str, value: u64, usage: u64, description: String) -> Exceeded {
+    Exceeded { limit, value, usage, description, consequence: Consequence::Ended }
+}
+
+struct Storage {
+    bytes: u64,
+    bytes_free: u64,
+    inodes_free: u64,
+}
+
+/// What is used of private storage.
+fn storage(sandbox: &Sandbox) -> Option<Storage> {
+    let fs = rustix::fs::fstatfs(sandbox.storage()?).ok()?;
+    let block = u64::try_from(fs.f_bsize).unwrap_or(4096);
+    Some(Storage {
+        bytes: fs.f_blocks.saturating_sub(fs.f_bfree) * block,
+        bytes_free: fs.f_bfree * block,
+        inodes_free: fs.f_ffree,
+    })
+}
