@@ -84,6 +84,12 @@ pub struct Run {
     /// Most that can be written to private storage and to any one file
     #[arg(long, value_name = "SIZE")]
     pub max_write: Option<Bytes>,
+    /// Writable paths become copy-on-write: the host's files stay as they are until `commit`
+    #[arg(long)]
+    pub cow: bool,
+    /// With --cow: what becomes of the changes when the command succeeds [default: keep]
+    #[arg(long, value_enum, value_name = "WHAT", requires = "cow")]
+    pub on_success: Option<OnSuccess>,
     /// Refuse to run when a layer is missing (the default)
     #[arg(long, conflicts_with = "warn")]
     pub enforce: bool,
@@ -114,6 +120,16 @@ pub struct Run {
 pub enum OnEscape {
     Kill,
     Deny,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OnSuccess {
+    /// Apply them to the host
+    Commit,
+    /// Keep them for `lazaret diff`, `commit` and `discard`
+    Keep,
+    /// Throw them away
+    Discard,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::{
     lower,
-    request::{Request, Requirement, TerminalUse},
+    request::{Request, Requirement, TerminalUse, Writing},
 };
 
 /// The result for people and programs.
@@ -83,6 +83,7 @@ fn try_sandbox() -> (Enforcement, Option<LaunchError>) {
         requirement: Requirement::Warn,
         audit_log: PathBuf::from("/dev/null"),
         terminal: TerminalUse::Never,
+        writing: Writing::Through,
         own_directories: Vec::new(),
     };
     let Ok(lowered) = lower::lower(&request) else { return (Enforcement::default(), None) };

@@ -23,7 +23,7 @@ use lazaret_sandbox::{
 use crate::{
     environment, filter,
     paths::{canonical, is_at_or_below},
-    request::Request,
+    request::{Request, Writing},
     terminal,
     view::{Node, View},
 };
@@ -48,6 +48,12 @@ pub enum LowerError {
     Root,
     #[error("`{path}` begins with ~, but the caller has no home directory: set HOME", path = path.display())]
     NoHome { path: PathBuf },
+    #[error(
+        "{path} cannot be made copy-on-write: {below} is mounted below it, and an ordinary user cannot take the two apart. \
+         Name the directories that are to be writable with --rw, or leave --cow out",
+        path = path.display(), below = below.display()
+    )]
+    Submount { path: PathBuf, below: PathBuf },
     #[error("no unprivileged host identity can be used: {0}")]
     NoHostIdentity(String),
 }
@@ -99,6 +105,9 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
         view.restrict_programs(&policy.process.allowed_executables)?;
     }
     view.pin_ancestors();
+    if request.writing != Writing::Through {
+        view.copy_on_write()?;
+    }
     let (masks, guarded) = view.masks_and_guards();
     view.into_spec(masks, guarded)
 }
@@ -128,11 +137,12 @@ impl View<'_> {
                             Identity::Mapped { .. } => *owner,
                         },
                     });
-                    if *access == Access::ReadWrite {
+                    if *access != Access::ReadOnly {
                         writable.push(path.clone());
                     }
                     rule(path, landlock_access(*access, if restricted { Exec::Refused } else { *exec }));
                 }
+                Node::Pin => entries.push(Entry::Pin { path: path.clone() }),
                 Node::Private { mode } => {
                     entries.push(Entry::Private { path: path.clone(), mode: *mode, exec: private_exec });
                     writable.push(path.clone());
@@ -335,8 +345,8 @@ fn landlock_access(access: Access, exec: Exec) -> LandlockAccess {
     match (access, exec) {
         (Access::ReadOnly, Exec::Allowed) => LandlockAccess::ReadExecute,
         (Access::ReadOnly, Exec::Refused) => LandlockAccess::Read,
-        (Access::ReadWrite, Exec::Allowed) => LandlockAccess::WriteExecute,
-        (Access::ReadWrite, Exec::Refused) => LandlockAccess::Write,
+        (_, Exec::Allowed) => LandlockAccess::WriteExecute,
+        (_, Exec::Refused) => LandlockAccess::Write,
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Record<'log> {
     /// How many distinct ones of each severity are kept, and how many came beyond that.
     kept: [(usize, u64); 4],
     limits: Vec<Exceeded>,
+    /// The violation that was counted last, if it is one that is kept.
+    last: Option<usize>,
 }
 
 impl<'log> Record<'log> {
@@ -69,6 +71,7 @@ impl<'log> Record<'log> {
             total: 0,
             kept: [(0, 0); 4],
             limits: Vec::new(),
+            last: None,
         }
     }
 
@@ -83,6 +86,7 @@ impl<'log> Record<'log> {
     /// Counts a violation; the log hears of the first, the tenth, the hundredth …
     pub fn violation(&mut self, kind: EventKind, mut violation: Violation) -> Result<(), AuditError> {
         self.total += 1;
+        self.last = None;
         violation.event = kind.to_string();
         let key = format!("{}\0{}\0{}", violation.description, violation.process, violation.layer);
         let severity = violation.severity;
@@ -112,6 +116,20 @@ impl<'log> Record<'log> {
                 );
             }
         };
+        self.last = Some(index);
+        self.count(index, kind)
+    }
+
+    /// The last one once more, exactly.
+    pub fn again(&mut self, kind: EventKind) -> Result<(), AuditError> {
+        self.total += 1;
+        match self.last {
+            Some(index) => self.count(index, kind),
+            None => Ok(()),
+        }
+    }
+
+    fn count(&mut self, index: usize, kind: EventKind) -> Result<(), AuditError> {
         let Some(known) = self.violations.get_mut(index) else { return Ok(()) };
         known.count += 1;
         if !is_power_of_ten(known.count) {

@@ -16,8 +16,27 @@ pub struct Request {
     pub requirement: Requirement,
     pub audit_log: PathBuf,
     pub terminal: TerminalUse,
+    pub writing: Writing,
     /// Directories of our own that nothing inside may ever see.
     pub own_directories: Vec<PathBuf>,
+}
+
+/// Where writing to writable paths goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writing {
+    /// To the host, at once.
+    Through,
+    /// Into a transaction.
+    CopyOnWrite { on_success: OnSuccess },
+}
+
+/// What becomes of a transaction when the command has succeeded. When it has not, it is kept, unless it was to
+/// be thrown away in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnSuccess {
+    Commit,
+    Keep,
+    Discard,
 }
 
 /// What to do when a layer that the level needs cannot be had.

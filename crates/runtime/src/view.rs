@@ -3,7 +3,9 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs,
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
@@ -75,6 +77,8 @@ const CREDENTIALS_IN_TOOLCHAINS: [&str; 6] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
     Bind { object: Object, kind: Kind, access: Access, exec: Exec, owner: Owner },
+    /// Bound onto itself.
+    Pin,
     Private { mode: u32 },
     Symlink(PathBuf),
     Proc,
@@ -90,6 +94,35 @@ pub struct View<'a> {
     /// Credential files that toolchains keep beside their programs.
     pub credentials: Vec<PathBuf>,
     pub notes: Vec<String>,
+}
+
+/// Where something is mounted on the host.
+fn mount_points() -> Vec<PathBuf> {
+    let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    text.split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
+        .map(|path| PathBuf::from(OsString::from_vec(unescape(path))))
+        .collect()
+}
+
+/// The kernel writes spaces and line ends in paths as three octal digits.
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, tail)) = rest.split_first() {
+        let digits = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if *first == b'\\' => {
+                bytes.push(byte);
+                rest = tail.get(3..).unwrap_or_default();
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    bytes
 }
 
 fn is_kernel_made(path: &Path) -> bool {
@@ -379,6 +412,62 @@ impl View<'_> {
                 }
             }
         }
+    }
+
+    /// Every writable path becomes a layer of its own, and so does everything that is mounted below one.
+    pub fn copy_on_write(&mut self) -> Result<(), LowerError> {
+        let is_writable = |node: &Node| matches!(node, Node::Bind { access: Access::ReadWrite, .. });
+        let writable: Vec<PathBuf> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| is_writable(node))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in &writable {
+            let above = path.parent().and_then(|parent| {
+                self.nodes
+                    .iter()
+                    .filter(|(at, node)| !matches!(node, Node::Symlink(_)) && is_at_or_below(parent, at))
+                    .max_by_key(|(at, _)| at.as_os_str().len())
+            });
+            // Only there so that it cannot be moved: it is part of the layer above.
+            let pin = matches!(
+                above,
+                Some((_, Node::Pin | Node::Bind { access: Access::CopyOnWrite, .. }))
+            ) && !self.sockets.contains(path);
+            match self.nodes.get_mut(path) {
+                Some(node) if pin => *node = Node::Pin,
+                Some(Node::Bind { access, .. }) if !self.sockets.contains(path) => {
+                    *access = Access::CopyOnWrite;
+                }
+                _ => {}
+            }
+        }
+        let layers: Vec<(PathBuf, Node)> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| matches!(node, Node::Bind { access: Access::CopyOnWrite, kind: Kind::Directory, .. }))
+            .map(|(path, node)| (path.clone(), node.clone()))
+            .collect();
+        let mounts = if layers.is_empty() { Vec::new() } else { mount_points() };
+        for (top, node) in layers {
+            for below in mounts.iter().filter(|mount| **mount != top && is_at_or_below(mount, &top)) {
+                if self.nodes.contains_key(below) || self.denied.iter().any(|d| is_at_or_below(below, d)) {
+                    continue;
+                }
+                if !rustix::process::geteuid().is_root() {
+                    return Err(LowerError::Submount { path: top, below: below.clone() });
+                }
+                if let Ok(found) = look(below)
+                    && let Node::Bind { exec, owner, .. } = node
+                {
+                    let access = Access::CopyOnWrite;
+                    let node = Node::Bind { object: found.object, kind: found.kind, access, exec, owner };
+                    self.nodes.insert(found.path, node);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Denied paths in the view: what exists is covered, and every name is guarded, so that it can neither be

@@ -102,6 +102,8 @@ pub struct Watch<'a> {
     /// The launcher's own `execve` has gone through.
     executed: bool,
     pending: HashMap<u64, Pending>,
+    /// The last call that was blocked, and with what: a flood of the same is answered without a second look.
+    flood: Option<(Notification, i32)>,
 }
 
 /// The outcome of looking at one call.
@@ -133,6 +135,7 @@ impl<'a> Watch<'a> {
             forked: VecDeque::new(),
             executed: false,
             pending: HashMap::new(),
+            flood: None,
         }
     }
 
@@ -144,6 +147,18 @@ impl<'a> Watch<'a> {
         notification: Notification,
         record: &mut Record<'_>,
     ) -> Result<After, AuditError> {
+        if let Some((last, errno)) = self.flood
+            && (last.pid, last.arch, last.number, last.args)
+                == (notification.pid, notification.arch, notification.number, notification.args)
+        {
+            record.again(EventKind::SyscallBlocked)?;
+            let after = self.enough(record, &notification.name());
+            if after == After::GoOn {
+                listener.deny(notification.id, errno);
+            }
+            return Ok(after);
+        }
+        self.flood = None;
         let task = Task::of(&notification);
         let verdict = match self.judge(sandbox, &notification, &task) {
             Ok(verdict) => verdict,
@@ -170,8 +185,12 @@ impl<'a> Watch<'a> {
             Verdict::Deny { errno, violation, kind } => {
                 let after = self.account(kind, *violation, record);
                 // Killed before it is answered: the process never runs on.
-                if !matches!(after, Ok(After::End(..))) {
+                if matches!(after, Ok(After::GoOn)) {
                     listener.deny(notification.id, errno);
+                    // What is blocked by name is blocked whatever memory says.
+                    if kind == EventKind::SyscallBlocked {
+                        self.flood = Some((notification, errno));
+                    }
                 }
                 return after;
             }
@@ -247,15 +266,18 @@ impl<'a> Watch<'a> {
                 ),
             ));
         }
-        if let Some(limit) = self.policy.max_violations
-            && record.total() >= limit
-        {
-            return Ok(After::End(
+        Ok(self.enough(record, &description))
+    }
+
+    /// Have there been too many?
+    fn enough(&self, record: &Record<'_>, last: &str) -> After {
+        match self.policy.max_violations {
+            Some(limit) if record.total() >= limit => After::End(
                 Ending::Violations,
-                format!("{limit} violations ended the sandbox, the last: {description} (maxViolations)"),
-            ));
+                format!("{limit} violations ended the sandbox, the last: {last} (maxViolations)"),
+            ),
+            _ => After::GoOn,
         }
-        Ok(After::GoOn)
     }
 
     fn judge(&mut self, sandbox: &Sandbox, call: &Notification, task: &Task) -> io::Result<Verdict> {

@@ -189,6 +189,7 @@ impl fmt::Display for Entry {
                 let access = match access {
                     Access::ReadOnly => "read-only ",
                     Access::ReadWrite => "read-write",
+                    Access::CopyOnWrite => "copy-write",
                 };
                 write!(f, "{access} {}", path.display())?;
                 if *exec == Exec::Refused {
@@ -199,6 +200,7 @@ impl fmt::Display for Entry {
                 }
                 Ok(())
             }
+            Entry::Pin { path } => write!(f, "pinned     {}", path.display()),
             Entry::Private { path, .. } => write!(f, "private    {}", path.display()),
             Entry::Directory { path } => write!(f, "directory  {}", path.display()),
             Entry::Symlink { path, target } => {

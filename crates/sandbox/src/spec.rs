@@ -69,6 +69,8 @@ pub enum Identity {
 pub enum Access {
     ReadOnly,
     ReadWrite,
+    /// Writable inside; what is written goes into private storage, and the host's files stay as they are.
+    CopyOnWrite,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +113,11 @@ pub enum Entry {
         access: Access,
         exec: Exec,
         owner: Owner,
+    },
+    /// A directory of the view, bound onto itself: what is a mount point cannot be moved away.
+    Pin {
+        #[serde(with = "path")]
+        path: PathBuf,
     },
     /// A private writable directory, empty at the start, gone at the end.
     Private {

@@ -14,12 +14,14 @@ use lazaret_policy::{
     schema::{self, Level},
 };
 use lazaret_runtime::{
-    Report, Request, Requirement, Stem, prepare, request::TerminalUse, state::Directories,
+    Report, Request, Requirement, Stem, prepare,
+    request::{OnSuccess, TerminalUse, Writing},
+    state::Directories,
 };
 use rustix::fs::OFlags;
 
 use crate::{
-    args::{OnEscape, Run},
+    args::{self, OnEscape, Run},
     exit::Exit,
     output,
 };
@@ -71,8 +73,21 @@ fn resolve(args: &Run) -> anyhow::Result<Request> {
         requirement: if args.warn { Requirement::Warn } else { Requirement::Enforce },
         audit_log,
         terminal: TerminalUse::WhenInteractive,
+        writing: writing(args),
         own_directories,
     })
+}
+
+fn writing(args: &Run) -> Writing {
+    if !args.cow {
+        return Writing::Through;
+    }
+    let on_success = match args.on_success {
+        Some(args::OnSuccess::Commit) => OnSuccess::Commit,
+        Some(args::OnSuccess::Discard) => OnSuccess::Discard,
+        Some(args::OnSuccess::Keep) | None => OnSuccess::Keep,
+    };
+    Writing::CopyOnWrite { on_success }
 }
 
 fn head_of(log: &Path) -> PathBuf {

@@ -181,11 +181,17 @@ impl Child {
             }
             Step::NewRoot(scratch) => {
                 let sources = Sources::open(&self.order.spec.view, std::mem::take(&mut self.received))?;
-                self.root = Some(Root::create(sources, *scratch)?);
+                self.root = Some(Root::create(sources, &self.order.spec.view, *scratch)?);
             }
             Step::Place(entry) => self.root()?.place(entry)?,
             Step::ForbidNamespaces => self.root()?.forbid_namespaces()?,
-            Step::SealRoot => self.root()?.seal()?,
+            Step::SealRoot => {
+                self.root()?.seal()?;
+                self.written = self.root()?.take_written();
+                if !self.written.is_empty() {
+                    self.enforcement.add(Layer::Overlay);
+                }
+            }
             Step::PivotRoot => {
                 self.proc = Some(open_proc(&self.order.spec.view)?);
                 if let Some(root) = self.root.take() {

@@ -378,6 +378,11 @@ impl Sandbox {
         self.storage.as_ref().map(OwnedFd::as_fd)
     }
 
+    /// The written layer of every copy-on-write path, in the order of the view. Nothing of it outlives these.
+    pub fn take_written(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.written)
+    }
+
     /// Readable when init has ended.
     pub fn process(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()

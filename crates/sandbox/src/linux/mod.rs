@@ -14,6 +14,7 @@ pub mod launch;
 pub mod notify;
 mod program;
 mod socket_owner;
+mod storage;
 pub mod sys;
 pub mod syscalls;
 mod view;

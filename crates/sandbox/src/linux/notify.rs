@@ -46,6 +46,7 @@ impl Notification {
 
 impl Listener {
     pub(super) fn new(descriptor: OwnedFd) -> Self {
+        sys::notify_on_one_processor(descriptor.as_fd());
         Listener(descriptor)
     }
 

@@ -12,7 +12,10 @@ use rustix::{
     mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags},
 };
 
-use super::sys::{MountAttributes, mount_setattr};
+use super::{
+    storage::{STORAGE, Storage},
+    sys::{MountAttributes, mount_setattr},
+};
 use crate::spec::{Access, Entry, Exec, Kind, Object, Scratch};
 
 /// Device nodes that every program may expect.
@@ -34,22 +37,33 @@ pub struct ViewError {
 
 pub type Result<T> = std::result::Result<T, ViewError>;
 
-fn on<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> ViewError {
+pub(super) fn on<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> ViewError {
     let what = what.into();
     move |error| ViewError { what, source: error.into() }
+}
+
+/// Puts a detached mount where a descriptor points.
+pub(super) fn attach(tree: BorrowedFd<'_>, target: BorrowedFd<'_>, path: &Path) -> Result<()> {
+    rustix::mount::move_mount(
+        tree,
+        c"",
+        target,
+        c"",
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+    )
+    .map_err(on(format!("mount {}", path.display())))
 }
 
 /// A detached copy of the mount tree at a path, and its attributes.
 pub fn clone_tree(path: &Path, attributes: MountAttributes<'_>) -> Result<OwnedFd> {
     let what = || format!("bind {}", path.display());
-    let tree = rustix::mount::open_tree(
-        CWD,
-        path,
-        OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_RECURSIVE
-            | OpenTreeFlags::AT_SYMLINK_NOFOLLOW,
-    )
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    if attributes.recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    let tree = rustix::mount::open_tree(CWD, path, flags)
     .map_err(on(what()))?;
     mount_setattr(tree.as_fd(), attributes).map_err(on(what()))?;
     Ok(tree)
@@ -70,13 +84,15 @@ pub fn clone_object(path: &Path, object: Object, attributes: MountAttributes<'_>
 /// The mount attributes of a bound path.
 pub fn attributes_of(access: Access, exec: Exec) -> MountAttributes<'static> {
     let mut set = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
-    if access == Access::ReadOnly {
+    // Under a written layer nothing is written, either.
+    if access != Access::ReadWrite {
         set |= libc::MOUNT_ATTR_RDONLY;
     }
     if exec == Exec::Refused {
         set |= libc::MOUNT_ATTR_NOEXEC;
     }
-    MountAttributes { set, recursive: true, make_private: true, idmap: None }
+    // A layer is one filesystem; what is mounted below gets a layer of its own.
+    MountAttributes { set, recursive: access != Access::CopyOnWrite, make_private: true, idmap: None }
 }
 
 /// The sources of a view, opened before the new root hides any of them.
@@ -117,20 +133,27 @@ impl Sources {
 pub struct Root {
     fd: OwnedFd,
     sources: Sources,
+    /// Where copy-on-write is asked for: private storage is a filesystem of its own, which is taken out of
+    /// the view again when everything is in place.
+    storage: Option<Storage>,
 }
 
 impl Root {
     /// Mounts an empty root and goes there. The private directories are part of it, each bound onto itself:
     /// so they share one budget, and stay writable when the root is sealed.
-    pub fn create(sources: Sources, scratch: Scratch) -> Result<Root> {
+    pub fn create(sources: Sources, view: &[Entry], scratch: Scratch) -> Result<Root> {
+        let layered = view
+            .iter()
+            .any(|entry| matches!(entry, Entry::Bind { access: Access::CopyOnWrite, .. }));
         let staging = STAGING.iter().find(|path| Path::new(path).is_dir()).ok_or_else(|| {
             on("find a directory to mount the new root on")(io::Error::from_raw_os_error(libc::ENOENT))
         })?;
         // The skeleton itself takes a few pages and some dozens of inodes.
+        let own = if layered { Scratch { bytes: 1 << 20, inodes: 4096 } } else { scratch };
         let options = format!(
             "mode=0755,size={},nr_inodes={}",
-            scratch.bytes.saturating_add(1 << 18),
-            scratch.inodes.saturating_add(256)
+            own.bytes.saturating_add(1 << 18),
+            own.inodes.saturating_add(256)
         );
         rustix::mount::mount(
             c"tmpfs",
@@ -148,17 +171,40 @@ impl Root {
         )
         .map_err(on("open the new root"))?;
         rustix::process::fchdir(&fd).map_err(on("enter the new root"))?;
-        Ok(Root { fd, sources })
+        let storage = if layered { Some(Storage::mount(fd.as_fd(), scratch)?) } else { None };
+        Ok(Root { fd, sources, storage })
+    }
+
+    /// The written layers, in the order of the entries.
+    pub fn take_written(&mut self) -> Vec<OwnedFd> {
+        self.storage.as_mut().map(|storage| std::mem::take(&mut storage.written)).unwrap_or_default()
     }
 
     pub fn place(&mut self, entry: &Entry) -> Result<()> {
         match entry {
-            Entry::Bind { path, kind, .. } => {
+            Entry::Bind { path, kind, access, exec, .. } => {
                 let source = self.sources.binds.pop().ok_or_else(|| {
                     on(format!("bind {}", path.display()))(io::Error::from_raw_os_error(libc::EBADF))
                 })?;
                 let target = self.mount_point(path, *kind)?;
-                self.attach(source.as_fd(), target.as_fd(), path)
+                match (access, &mut self.storage) {
+                    (Access::CopyOnWrite, Some(storage)) => {
+                        let layered = match kind {
+                            Kind::Directory => storage.layer(source.as_fd(), target.as_fd(), path, *exec)?,
+                            Kind::File => storage.copy(source.as_fd(), path, *exec)?,
+                        };
+                        // Onto what lies there now.
+                        let target = self.open(path, OFlags::PATH).map_err(on("find a layer"))?;
+                        self.attach(layered.as_fd(), target.as_fd(), path)
+                    }
+                    _ => self.attach(source.as_fd(), target.as_fd(), path),
+                }
+            }
+            Entry::Pin { path } => {
+                let relative = path.strip_prefix("/").unwrap_or(path);
+                let target = self.directory(path, 0o755)?;
+                let tree = self.clone_inside(self.fd.as_fd(), relative, 0)?;
+                self.attach(tree.as_fd(), target.as_fd(), path)
             }
             Entry::Private { path, mode, exec } => self.private(path, *mode, *exec),
             Entry::Directory { path } => self.directory(path, 0o755).map(drop),
@@ -180,6 +226,11 @@ impl Root {
     pub fn seal(&self) -> Result<()> {
         // The denied marks are mounted where they are needed; their names would only puzzle.
         let _ = rustix::fs::unlinkat(&self.fd, DENIED_FILE, AtFlags::empty());
+        if self.storage.is_some() {
+            rustix::mount::unmount(STORAGE, UnmountFlags::DETACH)
+                .map_err(on("take private storage out of the view"))?;
+            let _ = rustix::fs::unlinkat(&self.fd, STORAGE, AtFlags::REMOVEDIR);
+        }
         let _ = rustix::fs::unlinkat(&self.fd, DENIED_DIRECTORY, AtFlags::REMOVEDIR);
         mount_setattr(
             self.fd.as_fd(),
@@ -211,7 +262,7 @@ impl Root {
         rustix::process::pivot_root(c".", c".").map_err(on(what))?;
         rustix::mount::unmount(c".", UnmountFlags::DETACH).map_err(on("detach the old root"))?;
         rustix::process::chdir(c"/").map_err(on(what))?;
-        Ok(self.fd)
+        Ok(self.storage.map_or(self.fd, |storage| storage.fd))
     }
 
     fn open(&self, path: impl AsRef<Path>, flags: OFlags) -> io::Result<OwnedFd> {
@@ -281,20 +332,13 @@ impl Root {
     }
 
     fn attach(&self, tree: BorrowedFd<'_>, target: BorrowedFd<'_>, path: &Path) -> Result<()> {
-        rustix::mount::move_mount(
-            tree,
-            c"",
-            target,
-            c"",
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
-        )
-        .map_err(on(format!("mount {}", path.display())))
+        attach(tree, target, path)
     }
 
-    fn clone_inside(&self, path: &Path, attributes: u64) -> Result<OwnedFd> {
+    fn clone_inside(&self, base: BorrowedFd<'_>, path: &Path, attributes: u64) -> Result<OwnedFd> {
         let what = || format!("bind {}", path.display());
         let tree = rustix::mount::open_tree(
-            &self.fd,
+            base,
             path,
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
         )
@@ -304,18 +348,25 @@ impl Root {
         Ok(tree)
     }
 
-    fn private(&self, path: &Path, mode: u32, exec: Exec) -> Result<()> {
+    fn private(&mut self, path: &Path, mode: u32, exec: Exec) -> Result<()> {
         let what = || format!("make private {}", path.display());
         let target = self.directory(path, 0o755)?;
-        let relative = path.strip_prefix("/").unwrap_or(path);
+        let in_storage = self.storage.as_mut().map(Storage::new_name);
+        let (base, relative) = match (&self.storage, &in_storage) {
+            (Some(storage), Some(name)) => {
+                rustix::fs::mkdirat(&storage.fd, name, Mode::from_raw_mode(mode)).map_err(on(what()))?;
+                (storage.fd.as_fd(), name.as_path())
+            }
+            _ => (self.fd.as_fd(), path.strip_prefix("/").unwrap_or(path)),
+        };
         // mkdir is subject to the caller's umask.
-        rustix::fs::chmodat(&self.fd, relative, Mode::from_raw_mode(mode), AtFlags::empty())
+        rustix::fs::chmodat(base, relative, Mode::from_raw_mode(mode), AtFlags::empty())
             .map_err(on(what()))?;
         let mut attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
         if exec == Exec::Refused {
             attributes |= libc::MOUNT_ATTR_NOEXEC;
         }
-        let tree = self.clone_inside(relative, attributes)?;
+        let tree = self.clone_inside(base, relative, attributes)?;
         self.attach(tree.as_fd(), target.as_fd(), path)
     }
 
@@ -357,7 +408,7 @@ impl Root {
             | libc::MOUNT_ATTR_NOSUID
             | libc::MOUNT_ATTR_NODEV
             | libc::MOUNT_ATTR_NOEXEC;
-        let tree = self.clone_inside(Path::new(name), attributes)?;
+        let tree = self.clone_inside(self.fd.as_fd(), Path::new(name), attributes)?;
         // Denied paths have no links in them; one that appears now was put there to lead the mask astray.
         let target = rustix::fs::openat2(
             &self.fd,
