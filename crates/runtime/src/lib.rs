@@ -2,6 +2,7 @@
 //! and ended, and everything that was denied is recorded. The story is in [`run`].
 #![forbid(unsafe_code)]
 
+pub mod alert;
 pub mod approvals;
 pub mod doctor;
 mod environment;
@@ -18,6 +19,7 @@ pub mod run;
 pub mod state;
 mod supervise;
 mod terminal;
+mod trace;
 mod view;
 mod watch;
 

@@ -73,7 +73,7 @@ pub struct Meter {
     total_size: Option<u64>,
     inodes: Option<u64>,
     tasks_name: &'static str,
-    belonging: Belonging,
+    pub belonging: Belonging,
     pub mechanism: Mechanism,
     processors: u64,
     growth: Option<Growth>,

@@ -2,9 +2,9 @@
 //! summary at the end. A flood of the same violation is folded, so that it can neither fill the log nor
 //! slow the host.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use lazaret_audit::{AuditError, EventKind, Log, NewEvent};
+use lazaret_audit::{AuditError, Event, EventKind, Log, NewEvent};
 use lazaret_policy::violation::{Indicator, Severity};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -46,6 +46,22 @@ pub struct Syscall {
 /// out a grave one.
 const DISTINCT: usize = 500;
 
+/// So many events of a run are kept for its trace.
+const TRACE: usize = 2000;
+/// So many different dangerous calls are a pattern, and again one.
+const PATTERN: [usize; 3] = [3, 6, 12];
+
+/// What became of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Fate {
+    /// Somebody outside sent it to this program, which passed it on.
+    PassedOn,
+    EndedTheCommand,
+    /// It ended a process inside that nobody waited for.
+    EndedAProcess,
+}
+
 /// The memory of one run.
 #[derive(Debug)]
 pub struct Record<'log> {
@@ -59,6 +75,11 @@ pub struct Record<'log> {
     limits: Vec<Exceeded>,
     /// The violation that was counted last, if it is one that is kept.
     last: Option<usize>,
+    /// The events of this run, for the trace of an escape.
+    trace: Vec<Event>,
+    /// Different dangerous calls so far.
+    dangerous: BTreeSet<String>,
+    signals: HashMap<(i32, Fate), u64>,
 }
 
 impl<'log> Record<'log> {
@@ -72,6 +93,9 @@ impl<'log> Record<'log> {
             kept: [(0, 0); 4],
             limits: Vec::new(),
             last: None,
+            trace: Vec::new(),
+            dangerous: BTreeSet::new(),
+            signals: HashMap::new(),
         }
     }
 
@@ -80,7 +104,41 @@ impl<'log> Record<'log> {
         for (key, value) in details {
             event = event.with(key, value.clone());
         }
-        self.log.append(&event).map(drop)
+        self.append(&event)
+    }
+
+    /// Into the log, and into the trace.
+    pub fn append(&mut self, event: &NewEvent) -> Result<(), AuditError> {
+        self.append_all(std::slice::from_ref(event))
+    }
+
+    pub fn append_all(&mut self, events: &[NewEvent]) -> Result<(), AuditError> {
+        let written = self.log.append_all(events)?;
+        if self.trace.len() < TRACE {
+            self.trace.extend(written);
+        }
+        Ok(())
+    }
+
+    pub fn trace(&self) -> &[Event] {
+        &self.trace
+    }
+
+    pub fn sandbox_id(&self) -> &str {
+        &self.sandbox_id
+    }
+
+    /// A signal came from outside, or ended something inside. The log hears of the first of a kind, the tenth …
+    pub fn signal(&mut self, signal: i32, fate: Fate, details: &[(&str, Value)]) -> Result<(), AuditError> {
+        let count = self.signals.entry((signal, fate)).or_default();
+        *count += 1;
+        let count = *count;
+        if !is_power_of_ten(count) {
+            return Ok(());
+        }
+        let mut all = vec![("signal", json!(signal)), ("fate", json!(fate)), ("count", json!(count))];
+        all.extend(details.iter().cloned());
+        self.event(EventKind::SignalReceived, &all)
     }
 
     /// Counts a violation; the log hears of the first, the tenth, the hundredth …
@@ -117,7 +175,28 @@ impl<'log> Record<'log> {
             }
         };
         self.last = Some(index);
-        self.count(index, kind)
+        self.count(index, kind)?;
+        self.look_for_pattern(index)
+    }
+
+    /// One dangerous call may be a program that tries what it can do without; several different ones are
+    /// somebody who looks for a way out (RFC-0002 §8.3).
+    fn look_for_pattern(&mut self, index: usize) -> Result<(), AuditError> {
+        let Some(violation) = self.violations.get(index) else { return Ok(()) };
+        let Some(call) = &violation.syscall else { return Ok(()) };
+        if violation.event != EventKind::SyscallBlocked.name() || violation.severity < Severity::Medium {
+            return Ok(());
+        }
+        if !self.dangerous.insert(call.name.clone()) || !PATTERN.contains(&self.dangerous.len()) {
+            return Ok(());
+        }
+        let calls: Vec<&String> = self.dangerous.iter().collect();
+        let details = [
+            ("description", json!("different dangerous system calls were tried in one sandbox")),
+            ("severity", json!(Severity::High)),
+            ("syscalls", json!(calls)),
+        ];
+        self.event(EventKind::SecurityAlert, &details)
     }
 
     /// The last one once more, exactly.
@@ -146,7 +225,7 @@ impl<'log> Record<'log> {
                 event = event.with(&key, value);
             }
         }
-        self.log.append(&event).map(drop)
+        self.append(&event)
     }
 
     /// At the end: the counts of what was folded.

@@ -1,7 +1,7 @@
 //! The life of `lazaret run -- command`, in order: resolve, record, build, compare, go, watch, end, tell.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     io,
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::PathBuf,
@@ -184,12 +184,14 @@ impl Prepared {
         let signals = sys::signals_as_descriptor(&supervise::FORWARDED).map_err(RunError::Signals)?;
         let started = Instant::now();
         let event = self.created(sandbox_id);
+        let record = RefCell::new(Record::new(log, sandbox_id));
         let sandbox = self.build(stem, || {
             if !created.replace(true) {
-                log.append(&event)?;
+                record.borrow_mut().append(&event)?;
             }
             Ok(())
         })?;
+        let mut record = record.into_inner();
         let mut meter = Meter::new(&self.request.policy, &self.lowered, &sandbox);
         let enforcement =
             EnforcementReport::new(&sandbox.enforcement(), &self.lowered.needed, meter.mechanism);
@@ -220,7 +222,7 @@ impl Prepared {
             );
         }
         if !events.is_empty() {
-            log.append_all(&events)?;
+            record.append_all(&events)?;
         }
         let modes = terminal::SavedModes::of_streams();
         let relay = sandbox.terminal().map(|_| Relay::start()).transpose().map_err(RunError::Signals)?;
@@ -229,12 +231,11 @@ impl Prepared {
             release_streams();
         }
         // Written while the command is being loaded; if it cannot be, the sandbox dies with this function.
-        log.append(
+        record.append(
             &NewEvent::new(EventKind::SandboxEntered, sandbox_id)
                 .with("pid", sandbox.pid())
                 .with("enforcement", json!(enforcement)),
         )?;
-        let mut record = Record::new(log, sandbox_id);
         let mut watch = Watch::new(&self.request.policy, &self.lowered);
         let limit = self.request.policy.timeout.map(Duration::from);
         let supervised =
@@ -262,7 +263,7 @@ impl Prepared {
         outcome.report.violations = record.violations().to_vec();
         outcome.report.limits = record.limits().to_vec();
         let (total, report) = (record.total(), &outcome.report);
-        log.append_all(&[
+        record.append_all(&[
             NewEvent::new(EventKind::SandboxExited, sandbox_id)
                 .with("exitCode", report.exit_code)
                 .with("signal", json!(report.signal))

@@ -13,12 +13,15 @@ use lazaret_sandbox::linux::{
     sys,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::json;
 
 use crate::{
     meter::{Consequence, Meter},
-    record::Record,
+    processes::Process,
+    record::{Fate, Record},
     report::Ending,
     terminal::Relay,
+    trace,
     watch::{After, Watch},
 };
 
@@ -44,6 +47,7 @@ const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 const SIGTSTP: i32 = 20;
 const SIGWINCH: i32 = 28;
+const SIGSYS: i32 = 31;
 
 /// How it came to an end.
 #[derive(Debug, Default)]
@@ -54,6 +58,8 @@ pub struct Supervised {
     pub not_executed: Option<i32>,
     /// Set when we ended it.
     pub ended: Option<(Ending, String)>,
+    /// Who was there when an escape was tried.
+    pub processes: Vec<Process>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +121,7 @@ impl Loop<'_> {
         loop {
             let ready = self.wait().map_err(SuperviseError::Poll)?;
             if ready.signals {
-                self.forward_signals();
+                self.forward_signals(record)?;
             }
             if ready.launch {
                 self.outcome.not_executed = self.sandbox.execution_failed().map_err(SuperviseError::Poll)?;
@@ -204,6 +210,14 @@ impl Loop<'_> {
                     self.follow(after);
                 }
             }
+            FromInit::Died { pid, signal } => {
+                record.signal(signal, Fate::EndedAProcess, &[("pid", json!(pid))])?;
+                // The kernel ends nobody this way but for a system call that must never be.
+                if signal == SIGSYS {
+                    let reason = "a process was ended by SIGSYS, and the sandbox with it".to_owned();
+                    self.follow(After::End(Ending::Violations, reason));
+                }
+            }
             FromInit::Gone => return Ok(Heard::Gone),
         }
         Ok(Heard::Message)
@@ -220,13 +234,19 @@ impl Loop<'_> {
 
     fn follow(&mut self, after: After) {
         if let After::End(ending, reason) = after {
+            if ending == Ending::Escape {
+                // For the trace; who made the call still waits for its answer.
+                self.outcome.processes = trace::processes_now(self.sandbox, self.meter.belonging);
+            }
             self.sandbox.kill();
             self.outcome.ended.get_or_insert((ending, reason));
         }
     }
 
-    fn forward_signals(&self) {
+    fn forward_signals(&self, record: &mut Record<'_>) -> Result<(), SuperviseError> {
         while let Some(signal) = sys::read_signal(self.signals) {
+            let sender = [("senderPid", json!(signal.sender_pid)), ("senderUid", json!(signal.sender_uid))];
+            record.signal(signal.number, Fate::PassedOn, &sender)?;
             let _ = match signal.number {
                 SIGWINCH => {
                     if let (Some(relay), Some(master)) = (&self.relay, self.sandbox.terminal()) {
@@ -247,6 +267,7 @@ impl Loop<'_> {
                 number => self.sandbox.signal(number, Target::Command),
             };
         }
+        Ok(())
     }
 
     fn relay_bytes(&mut self, ready: &Ready) {

@@ -59,6 +59,8 @@ fn serve(control: &Channel, command: i32, broker: &Broker) -> io::Result<Ended> 
                 if ended.status != 0 {
                     broker::answer_for_lost(control, id);
                 }
+            } else if ended.status & 0x7f != 0 {
+                tell_of_death(control, &ended);
             }
         }
         let mut fds = [PollFd::new(&signals, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
@@ -78,6 +80,15 @@ fn serve(control: &Channel, command: i32, broker: &Broker) -> io::Result<Ended> 
             }
         }
     }
+}
+
+/// Nobody inside waited for it: the supervisor shall know how it ended. A message lost in a flood of deaths is
+/// no harm.
+fn tell_of_death(control: &Channel, ended: &Ended) {
+    let mut bytes = vec![Tag::Died as u8];
+    bytes.extend(ended.pid.to_le_bytes());
+    bytes.push((ended.status & 0x7f) as u8);
+    let _ = control.send_at_once(&bytes, &[]);
 }
 
 /// Everything else that the supervisor or the launch had open: nothing of it belongs here.

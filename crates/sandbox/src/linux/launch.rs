@@ -46,6 +46,7 @@ pub enum Tag {
     NotExecuted,
     Exited,
     Acted,
+    Died,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +107,8 @@ pub enum FromInit {
     /// The command ended with this wait status.
     Exited(i32),
     Acted(Reply),
+    /// A process that nobody else waited for was ended by this signal.
+    Died { pid: i32, signal: i32 },
     /// Init is gone.
     Gone,
 }
@@ -420,6 +423,9 @@ impl Sandbox {
         Ok(match message.bytes.as_slice() {
             [tag, a, b, c, d] if *tag == Tag::Exited as u8 => {
                 FromInit::Exited(i32::from_le_bytes([*a, *b, *c, *d]))
+            }
+            [tag, a, b, c, d, signal] if *tag == Tag::Died as u8 => {
+                FromInit::Died { pid: i32::from_le_bytes([*a, *b, *c, *d]), signal: i32::from(*signal) }
             }
             [tag, ..] if *tag == Tag::Acted as u8 => {
                 Reply::decode(&message.bytes, message.descriptors).map_or(FromInit::Gone, FromInit::Acted)
