@@ -90,6 +90,9 @@ pub struct Run {
     /// With --cow: what becomes of the changes when the command succeeds [default: keep]
     #[arg(long, value_enum, value_name = "WHAT", requires = "cow")]
     pub on_success: Option<OnSuccess>,
+    /// The name under which an escape attempt bars this from running again
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
     /// Refuse to run when a layer is missing (the default)
     #[arg(long, conflicts_with = "warn")]
     pub enforce: bool,

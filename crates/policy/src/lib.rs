@@ -9,7 +9,7 @@ pub mod load;
 pub mod path;
 pub mod profile;
 pub mod schema;
-mod spelling;
+pub mod spelling;
 pub mod syscalls;
 pub mod units;
 pub mod violation;

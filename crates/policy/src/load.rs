@@ -136,7 +136,7 @@ pub fn parse(text: &str, format: Format, file: &Path) -> Result<Loaded, LoadErro
 }
 
 /// Line and column of a byte, from one, the column in characters.
-fn position(text: &str, offset: usize) -> (usize, usize) {
+pub fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.char_indices().take_while(|(at, _)| *at < offset);
     before.fold((1, 1), |(line, column), (_, c)| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
 }

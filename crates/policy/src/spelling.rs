@@ -1,7 +1,7 @@
 //! "Did you mean …": the candidate nearest to a misspelt word, for hints in errors. It decides nothing.
 
 /// The candidate nearest to `word`, or none when nothing is near enough to be worth suggesting.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer than any name here: the table would only cost time.
     if word.is_empty() || word.len() > 64 {
         return None;

@@ -16,6 +16,7 @@ use lazaret_sandbox::{
 use serde::Serialize;
 
 use crate::{
+    alert::Destinations,
     lower,
     request::{Request, Requirement, TerminalUse, Writing},
 };
@@ -84,6 +85,9 @@ fn try_sandbox() -> (Enforcement, Option<LaunchError>) {
         audit_log: PathBuf::from("/dev/null"),
         terminal: TerminalUse::Never,
         writing: Writing::Through,
+        state: None,
+        tool: None,
+        alerts: Destinations::default(),
         own_directories: Vec::new(),
     };
     let Ok(lowered) = lower::lower(&request) else { return (Enforcement::default(), None) };

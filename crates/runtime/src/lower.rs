@@ -192,7 +192,7 @@ impl View<'_> {
                 bytes: policy.filesystem.max_total_size.map_or(SCRATCH_BYTES, |bytes| bytes.0),
                 inodes: policy.filesystem.max_inodes.unwrap_or(SCRATCH_INODES),
             },
-            command: self.command(),
+            command: Some(self.command()),
             filter: Some(filter::build(policy, circumstances)),
             guarded,
             sockets: self.sockets.clone(),
@@ -252,7 +252,7 @@ fn without_walls(request: &Request) -> Lowered {
         hostname: String::new(),
         view: Vec::new(),
         scratch: Scratch { bytes: 0, inodes: 0 },
-        command: Command {
+        command: Some(Command {
             argv: request.command.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
             environment: request
                 .environment
@@ -260,7 +260,7 @@ fn without_walls(request: &Request) -> Lowered {
                 .map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()))
                 .collect(),
             directory: request.directory.clone(),
-        },
+        }),
         filter: None,
         guarded: Vec::new(),
         sockets: Vec::new(),

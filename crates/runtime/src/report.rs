@@ -1,6 +1,6 @@
 //! What a run came to: the report as JSON and the short summary for people.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::PathBuf};
 
 use lazaret_policy::violation::Severity;
 use lazaret_sandbox::{Enforcement, Layer};
@@ -27,6 +27,12 @@ pub struct Report {
     pub duration_ms: u64,
     pub usage: Usage,
     pub violations: Vec<Violation>,
+    /// Where the trace of an escape attempt is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
+    /// The tool that has been barred for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quarantined: Option<String>,
     /// Limits that were hit.
     pub limits: Vec<Exceeded>,
 }
@@ -92,6 +98,13 @@ impl Report {
         let quiet = self.violations.len() - told.len();
         if let Some(reason) = &self.reason {
             let _ = writeln!(text, "lazaret: {reason}");
+        }
+        if let Some(tool) = &self.quarantined {
+            let _ = writeln!(
+                text,
+                "lazaret: {tool} is quarantined; after a look at {} `lazaret tool release {tool}` lets it run again",
+                self.trace.as_ref().map_or_else(|| "the log".to_owned(), |path| path.display().to_string()),
+            );
         }
         for exceeded in self.limits.iter().filter(|limit| limit.consequence == Consequence::Refused) {
             let _ = writeln!(text, "lazaret: limit reached: {}", exceeded.description);

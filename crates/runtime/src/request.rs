@@ -4,6 +4,8 @@ use std::{ffi::OsString, path::PathBuf};
 
 use lazaret_policy::Policy;
 
+use crate::alert::Destinations;
+
 /// Everything that `run` needs to know; nothing is read from the process's own surroundings later.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -17,6 +19,12 @@ pub struct Request {
     pub audit_log: PathBuf,
     pub terminal: TerminalUse,
     pub writing: Writing,
+    /// Our own directory for what outlives a run: traces, the quarantine, transactions.
+    pub state: Option<PathBuf>,
+    /// The name under which an escape attempt bars it from running again.
+    pub tool: Option<String>,
+    /// Who is told of an escape attempt.
+    pub alerts: Destinations,
     /// Directories of our own that nothing inside may ever see.
     pub own_directories: Vec<PathBuf>,
 }

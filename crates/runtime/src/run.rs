@@ -26,9 +26,11 @@ use crate::{
     filter,
     lower::{self, LowerError, Lowered},
     meter::{Consequence, Exceeded, Meter},
-    record::Record,
+    quarantine::{Entry, Quarantine, QuarantineError},
+    record::{Fate, Record},
     report::{Ending, EnforcementReport, Report, Usage, printable},
     request::{Request, Requirement, TerminalUse},
+    respond::respond,
     supervise::{self, SuperviseError, Supervised},
     terminal::{self, Relay},
     watch::Watch,
@@ -70,6 +72,13 @@ pub enum RunError {
         "standard stream {0} is a directory: through it the command would hold a door to the host's files"
     )]
     DirectoryAsStream(u8),
+    #[error(
+        "{tool} is quarantined since sandbox {}: {}. After a look at it, `lazaret tool release {tool}` lets it run again",
+        entry.sandbox_id, printable(&entry.reason)
+    )]
+    Quarantined { tool: String, entry: Box<Entry> },
+    #[error(transparent)]
+    Quarantine(#[from] QuarantineError),
     #[error(transparent)]
     Supervise(SuperviseError),
     #[error("cannot handle signals: {0}")]
@@ -151,8 +160,17 @@ impl Prepared {
         &self.lowered.notes
     }
 
+    fn refuse_quarantined(&self) -> Result<(), RunError> {
+        let (Some(tool), Some(state)) = (&self.request.tool, &self.request.state) else { return Ok(()) };
+        match Quarantine::open(state).check(tool)? {
+            Some(entry) => Err(RunError::Quarantined { tool: tool.clone(), entry: Box::new(entry) }),
+            None => Ok(()),
+        }
+    }
+
     /// Runs the command to its end. `tell` is called with warnings before the command starts.
     pub fn run(mut self, stem: Option<Stem>, tell: impl FnMut(&str)) -> Result<Outcome, RunError> {
+        self.refuse_quarantined()?;
         let approval = match self.request.policy.isolation_level {
             Level::None => Some(approvals::find(&self.program_on_host())?),
             _ => None,
@@ -247,13 +265,14 @@ impl Prepared {
         let ended = sandbox.wait();
         drop(modes);
         let mut supervised = supervised.map_err(RunError::Supervise)?;
+        self.tell_of_signal(&supervised, &mut record)?;
         let usage = Usage {
             cpu_ms: ended.cpu_ms.max(meter.cpu_ms),
             max_rss_bytes: ended.max_rss_bytes,
             memory_peak_bytes: (meter.memory_peak > 0).then_some(meter.memory_peak),
         };
         for exceeded in self.limits_at_the_end(&mut meter, &sandbox, &supervised, usage) {
-            if exceeded.consequence == Consequence::Ended && supervised.status != Some(0) {
+            if exceeded.consequence == Consequence::Ended && supervised.status() != Some(0) {
                 supervised.ended.get_or_insert((Ending::Limit, exceeded.description.clone()));
             }
             record.limit(exceeded)?;
@@ -262,6 +281,9 @@ impl Prepared {
         record.close()?;
         outcome.report.violations = record.violations().to_vec();
         outcome.report.limits = record.limits().to_vec();
+        if outcome.report.outcome == Ending::Escape {
+            respond(&self.request, &mut outcome.report, &supervised.processes, &mut record)?;
+        }
         let (total, report) = (record.total(), &outcome.report);
         record.append_all(&[
             NewEvent::new(EventKind::SandboxExited, sandbox_id)
@@ -387,7 +409,7 @@ impl Prepared {
         duration: Duration,
     ) -> Outcome {
         let (mut signal, mut not_executed) = (None, None);
-        let (outcome, exit_code) = match (&supervised.ended, supervised.not_executed, supervised.status) {
+        let (outcome, exit_code) = match (&supervised.ended, supervised.not_executed, supervised.status()) {
             (Some((Ending::Timeout, _)), _, _) => (Ending::Timeout, 124),
             (Some((ending, _)), _, _) => (*ending, 137),
             (None, Some(errno), _) => {
@@ -414,9 +436,18 @@ impl Prepared {
             duration_ms: duration.as_millis() as u64,
             usage,
             violations: Vec::new(),
+            trace: None,
+            quarantined: None,
             limits: Vec::new(),
         };
         Outcome { report, not_executed }
+    }
+
+    fn tell_of_signal(&self, supervised: &Supervised, record: &mut Record<'_>) -> Result<(), AuditError> {
+        match supervised.status() {
+            Some(status) if status & 0x7f != 0 => record.signal(status & 0x7f, Fate::EndedTheCommand, &[]),
+            _ => Ok(()),
+        }
     }
 
     /// Limits of which only the end tells that they were hit.
@@ -429,7 +460,7 @@ impl Prepared {
     ) -> Vec<Exceeded> {
         const SIGXFSZ: i32 = 25;
         let mut found = meter.last_look(sandbox);
-        if let Some(status) = supervised.status {
+        if let Some(status) = supervised.status() {
             if self.cpu_limit_hit(status, usage) {
                 found.extend(meter.ended_by_cpu(usage.cpu_ms));
             }

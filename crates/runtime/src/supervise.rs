@@ -9,7 +9,7 @@ use std::{
 
 use lazaret_audit::AuditError;
 use lazaret_sandbox::linux::{
-    launch::{FromInit, Sandbox, Target},
+    launch::{Departure, FromInit, Sandbox, Target},
     sys,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -52,8 +52,8 @@ const SIGSYS: i32 = 31;
 /// How it came to an end.
 #[derive(Debug, Default)]
 pub struct Supervised {
-    /// The command's wait status, when it ended by itself or by a signal.
-    pub status: Option<i32>,
+    /// How the command ended, when it ended by itself or by a signal.
+    pub departure: Option<Departure>,
     /// The errno of a command that could not be executed.
     pub not_executed: Option<i32>,
     /// Set when we ended it.
@@ -68,6 +68,13 @@ pub enum SuperviseError {
     Poll(#[source] io::Error),
     #[error(transparent)]
     Audit(#[from] AuditError),
+}
+
+impl Supervised {
+    /// The command's wait status.
+    pub fn status(&self) -> Option<i32> {
+        self.departure.map(|departure| departure.status)
+    }
 }
 
 /// What the loop waits for, in the order of the poll set.
@@ -203,7 +210,7 @@ impl Loop<'_> {
 
     fn hear_init(&mut self, watch: &mut Watch<'_>, record: &mut Record<'_>) -> Result<Heard, SuperviseError> {
         match self.sandbox.hear_init().map_err(SuperviseError::Poll)? {
-            FromInit::Exited(status) => self.outcome.status = Some(status),
+            FromInit::Exited(departure) => self.outcome.departure = Some(departure),
             FromInit::Acted(reply) => {
                 if let Some(listener) = self.sandbox.listener() {
                     let after = watch.acted(listener, reply, record)?;

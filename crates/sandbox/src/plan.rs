@@ -34,6 +34,8 @@ pub enum Step {
         names: Vec<PathBuf>,
         sockets: Vec<PathBuf>,
     },
+    /// Report, and start the commands that are given.
+    AwaitCommands,
     StartInit,
     Terminal(Terminal),
     CloseDescriptors,
@@ -89,6 +91,10 @@ impl Plan {
         if !spec.guarded.is_empty() || !spec.sockets.is_empty() {
             steps.push(Step::Guard { names: spec.guarded.clone(), sockets: spec.sockets.clone() });
         }
+        let Some(command) = &spec.command else {
+            steps.push(Step::AwaitCommands);
+            return Plan { steps };
+        };
         steps.push(Step::StartInit);
         steps.push(Step::Terminal(spec.terminal));
         steps.push(Step::CloseDescriptors);
@@ -102,13 +108,12 @@ impl Plan {
         }
         steps.push(Step::Report);
         steps.push(Step::Execute {
-            program: spec
-                .command
+            program: command
                 .argv
                 .first()
                 .map(|program| String::from_utf8_lossy(program).into_owned())
                 .unwrap_or_default(),
-            directory: spec.command.directory.clone(),
+            directory: command.directory.clone(),
         });
         Plan { steps }
     }
@@ -169,6 +174,7 @@ impl fmt::Display for Step {
                     .iter()
                     .try_for_each(|path| write!(f, "\n       socket of the host    {}", path.display()))
             }
+            Step::AwaitCommands => write!(f, "report what is in force, wait for commands as a small init"),
             Step::StartInit => write!(f, "start the command's process under a small init"),
             Step::Terminal(Terminal::Inherit) => write!(f, "pass on the standard streams"),
             Step::Terminal(Terminal::Own { .. }) => write!(f, "give the command a terminal of its own"),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::linux::bpf::Filter;
 
-/// A whole sandbox with one command in it.
+/// A whole sandbox, with one command in it or ready for several.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Spec {
     pub walls: Walls,
@@ -18,7 +18,8 @@ pub struct Spec {
     pub view: Vec<Entry>,
     /// Private writable storage behind every [`Entry::Private`].
     pub scratch: Scratch,
-    pub command: Command,
+    /// Without one, commands are given to the finished sandbox, one after the other.
+    pub command: Option<Command>,
     /// Does not travel: the child gets the compiled program.
     #[serde(skip)]
     pub filter: Option<Filter>,

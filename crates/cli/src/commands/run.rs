@@ -14,7 +14,9 @@ use lazaret_policy::{
     schema::{self, Level},
 };
 use lazaret_runtime::{
-    Report, Request, Requirement, Stem, prepare,
+    Report, Request, Requirement, Stem,
+    alert::{self, Destinations},
+    prepare,
     request::{OnSuccess, TerminalUse, Writing},
     state::Directories,
 };
@@ -60,7 +62,7 @@ fn resolve(args: &Run) -> anyhow::Result<Request> {
     };
     let audit_log = directory.join(audit_log);
     let mut own_directories: Vec<PathBuf> =
-        [directories.state, directories.config].into_iter().flatten().collect();
+        [&directories.state, &directories.config].into_iter().cloned().flatten().collect();
     own_directories.push(head_of(&audit_log));
     own_directories.push(audit_log.clone());
     own_directories.extend(args.report.as_ref().map(|report| directory.join(report)));
@@ -74,6 +76,9 @@ fn resolve(args: &Run) -> anyhow::Result<Request> {
         audit_log,
         terminal: TerminalUse::WhenInteractive,
         writing: writing(args),
+        tool: args.tool.clone(),
+        alerts: Destinations::load(&alert::files(directories.config.as_deref()))?,
+        state: directories.state.clone(),
         own_directories,
     })
 }

@@ -14,12 +14,14 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets},
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     broker::{Broker, Network},
     channel::Channel,
-    inherited, init, landlock,
+    inherited,
+    init::{self, Duty},
+    landlock,
     launch::Tag,
     program::{c_strings, find_program, looks_like_text},
     sys::{self, Cloned, Listen},
@@ -44,8 +46,8 @@ pub struct Order<'a> {
 }
 
 /// The same, as it arrives.
-#[derive(Debug, Deserialize)]
-struct Received {
+#[derive(Debug, Clone, Deserialize)]
+pub struct Received {
     spec: Spec,
     program: Vec<Instruction>,
     listen: bool,
@@ -103,11 +105,51 @@ struct Child {
     written: Vec<OwnedFd>,
 }
 
+/// Does a report ask for the word to go?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    ForTheWord,
+    No,
+}
+
+/// A process that init has started to become a command: hears which, and becomes it.
+pub fn begin(order: &Received, launch: Channel, streams: &[OwnedFd]) -> ! {
+    let Some(command) = hear_order(&launch) else { sys::exit_now(125) };
+    let mut order = order.clone();
+    order.spec.command = Some(command);
+    let mut child = Child {
+        order,
+        control: None,
+        launch,
+        received: Vec::new(),
+        root: None,
+        enforcement: Enforcement::default(),
+        proc: None,
+        listener: None,
+        terminal: None,
+        storage: None,
+        written: Vec::new(),
+    };
+    let become_command = |child: &mut Child| -> Result<(), Failure> {
+        sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64).map_err(failed("ask to die with init"))?;
+        for (number, stream) in streams.iter().enumerate() {
+            sys::duplicate_to_stdio(stream.as_fd(), number as i32).map_err(failed("pass on the streams"))?;
+        }
+        child.terminal(Terminal::Inherit)?;
+        sys::close_on_exec_from(3).map_err(failed("close inherited descriptors"))?;
+        child.execute()
+    };
+    match become_command(&mut child) {
+        Ok(()) => sys::exit_now(125),
+        Err(failure) => child.give_up(0, None, &failure),
+    }
+}
+
 /// Makes what needs no orders, waits for the order and carries it out; never returns.
 pub fn run(namespaces: Namespaces, control: Channel, launch: Channel) -> ! {
     let entered = enter_namespaces(namespaces);
     inherited::forget_callers_words();
-    let Some(order) = hear_order(&control) else { sys::exit_now(125) };
+    let Some(order) = hear_order::<Received>(&control) else { sys::exit_now(125) };
     let plan = Plan::of(&order.spec);
     let mut child = Child {
         order,
@@ -150,7 +192,7 @@ fn enter_namespaces(namespaces: Namespaces) -> Result<Enforcement, Failure> {
     Ok(enforcement)
 }
 
-fn hear_order(control: &Channel) -> Option<Received> {
+fn hear_order<T: DeserializeOwned>(control: &Channel) -> Option<T> {
     let mut bytes = Vec::new();
     loop {
         let message = control.receive().ok()??;
@@ -223,6 +265,7 @@ impl Child {
             }
             // Taken along by init.
             Step::Guard { .. } => {}
+            Step::AwaitCommands => self.await_commands()?,
             Step::StartInit => self.start_init()?,
             Step::Terminal(terminal) => self.terminal(*terminal)?,
             Step::CloseDescriptors => {
@@ -336,27 +379,37 @@ impl Child {
             }
             Cloned::Parent { pid, pidfd } => {
                 drop(pidfd);
-                match self.control.take() {
-                    Some(control) => {
-                        let spec = &self.order.spec;
-                        let Some(proc) = self.proc.take() else { sys::exit_now(125) };
-                        let network = match spec.namespaces {
-                            Namespaces::All => Network::Own,
-                            Namespaces::AllButNetwork => Network::Shared,
-                            Namespaces::None => Network::Unknown,
-                        };
-                        let broker = Broker {
-                            guarded: spec.guarded.clone(),
-                            sockets: spec.sockets.clone(),
-                            network,
-                            proc,
-                        };
-                        init::run(control, pid, spec.namespaces, &broker)
-                    }
-                    None => sys::exit_now(125),
-                }
+                self.become_init(Duty::Command(pid))
             }
         }
+    }
+
+    fn become_init(&mut self, duty: Duty) -> ! {
+        let (Some(control), Some(proc)) = (self.control.take(), self.proc.take()) else { sys::exit_now(125) };
+        let spec = &self.order.spec;
+        let network = match spec.namespaces {
+            Namespaces::All => Network::Own,
+            Namespaces::AllButNetwork => Network::Shared,
+            Namespaces::None => Network::Unknown,
+        };
+        let broker =
+            Broker { guarded: spec.guarded.clone(), sockets: spec.sockets.clone(), network, proc };
+        init::run(control, duty, spec.namespaces, &broker)
+    }
+
+    /// Without a command: the walls stand, the rest is done for every command that comes.
+    fn await_commands(&mut self) -> Result<(), Failure> {
+        let what = "get ready for commands";
+        if self.proc.is_none() {
+            self.proc = Some(open_directory("/proc").map_err(failed(what))?);
+        }
+        let _ = sys::prctl(libc::PR_SET_DUMPABLE, 0);
+        self.verify_own_state();
+        // The supervisor gets a copy of the procfs, init keeps its own.
+        let proc = self.proc.as_ref().map(rustix::io::dup).transpose().map_err(failed(what))?;
+        self.report(Wait::No)?;
+        self.proc = proc;
+        self.become_init(Duty::Commands(Box::new(self.order.clone())))
     }
 
     fn terminal(&mut self, terminal: Terminal) -> Result<(), Failure> {
@@ -391,6 +444,7 @@ impl Child {
     /// The last stretch: look the program up, raise the filter, report, wait for the word, go.
     fn execute(&mut self) -> Result<(), Failure> {
         let command = self.order.spec.command.clone();
+        let Some(command) = command else { sys::exit_now(125) };
         let argv = c_strings(command.argv.iter().cloned());
         let envp = c_strings(command.environment.iter().map(|(k, v)| [k.as_slice(), b"=", v].concat()));
         rustix::process::chdir(&command.directory)
@@ -407,7 +461,7 @@ impl Child {
         if !self.order.program.is_empty() {
             self.raise_filter()?;
         }
-        self.report()?;
+        self.report(Wait::ForTheWord)?;
         let program = match program {
             Ok(program) => program,
             Err(error) => self.report_no_exec(&error),
@@ -459,7 +513,7 @@ impl Child {
         Ok(())
     }
 
-    fn report(&mut self) -> Result<(), Failure> {
+    fn report(&mut self, wait: Wait) -> Result<(), Failure> {
         let mut bytes = vec![Tag::Ready as u8];
         bytes.extend(self.enforcement.to_bytes());
         // Each in its place, or not there; the written layers come last.
@@ -470,6 +524,9 @@ impl Child {
             single.iter().flatten().chain(&written).map(OwnedFd::as_fd).collect();
         self.launch.send(&bytes, &descriptors).map_err(failed("report to the supervisor"))?;
         drop((single, written));
+        if wait == Wait::No {
+            return Ok(());
+        }
         match self.launch.receive() {
             Ok(Some(message)) if message.bytes.first() == Some(&(Tag::Go as u8)) => Ok(()),
             _ => sys::exit_now(125),

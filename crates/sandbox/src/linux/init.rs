@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 use rustix::{
@@ -14,28 +14,39 @@ use rustix::{
 use super::{
     broker::{self, Broker, Helpers},
     channel::{Channel, Message},
-    launch::Tag,
-    sys::{self, Block, Ended},
+    child::{self, Received},
+    launch::{Departure, Tag},
+    sys::{self, Block, Cloned, Ended},
 };
 use crate::spec::Namespaces;
 
-/// Runs until the command has ended; never returns.
-pub fn run(control: Channel, command: i32, namespaces: Namespaces, broker: &Broker) -> ! {
+/// What init is there for.
+pub enum Duty {
+    /// One command, which runs already; init ends with it.
+    Command(i32),
+    /// Commands as they come, one at a time, until the supervisor hangs up.
+    Commands(Box<Received>),
+}
+
+/// Runs until its duty is done; never returns.
+pub fn run(control: Channel, duty: Duty, namespaces: Namespaces, broker: &Broker) -> ! {
     let _ = rustix::thread::set_name(c"lazaret-init");
     // Away from the caller's session: what init opens for the command must not be the caller's terminal.
     let _ = rustix::process::setsid();
     // Modes are masked by the asker's own umask.
-    rustix::process::umask(Mode::empty());
+    let umask = rustix::process::umask(Mode::empty());
     if namespaces == Namespaces::None {
         // Without a pid namespace orphans would go to the host's init; keep them here.
         let _ = sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
     }
-    match serve(&control, command, broker) {
-        Ok(ended) => {
-            let mut bytes = vec![Tag::Exited as u8];
-            bytes.extend(ended.status.to_le_bytes());
-            let _ = control.send(&bytes, &[]);
-        }
+    let mut init = Init { control, broker, namespaces, umask, running: None, used: Departure::default() };
+    let (running, order) = match duty {
+        Duty::Command(pid) => (Some(pid), None),
+        Duty::Commands(order) => (None, Some(order)),
+    };
+    init.running = running;
+    match init.serve(order.as_deref()) {
+        Ok(departure) => init.tell_of_departure(departure),
         Err(_) => sys::exit_now(125),
     }
     if namespaces == Namespaces::None {
@@ -44,41 +55,129 @@ pub fn run(control: Channel, command: i32, namespaces: Namespaces, broker: &Brok
     sys::exit_now(0)
 }
 
-fn serve(control: &Channel, command: i32, broker: &Broker) -> io::Result<Ended> {
-    detach_from_streams()?;
-    close_all_but([control.as_fd(), broker.proc.as_fd()])?;
-    let signals = sys::signals_as_descriptor(&[libc::SIGCHLD])?;
-    let mut helpers = Helpers::new();
-    loop {
-        while let Some(ended) = next_ended()? {
-            if ended.pid == command {
-                return Ok(ended);
-            }
-            if let Some(at) = helpers.iter().position(|(pid, _)| *pid == ended.pid) {
-                let (_, id) = helpers.remove(at);
-                if ended.status != 0 {
-                    broker::answer_for_lost(control, id);
+struct Init<'a> {
+    control: Channel,
+    broker: &'a Broker,
+    namespaces: Namespaces,
+    /// The caller's, which commands get.
+    umask: Mode,
+    running: Option<i32>,
+    /// By everything that was reaped since the command began.
+    used: Departure,
+}
+
+impl Init<'_> {
+    fn serve(&mut self, order: Option<&Received>) -> io::Result<Departure> {
+        detach_from_streams()?;
+        close_all_but([self.control.as_fd(), self.broker.proc.as_fd()])?;
+        let signals = sys::signals_as_descriptor(&[libc::SIGCHLD])?;
+        let mut helpers = Helpers::new();
+        loop {
+            while let Some(ended) = next_ended()? {
+                self.used.cpu_ms += ended.cpu_ms;
+                self.used.max_rss_bytes = self.used.max_rss_bytes.max(ended.max_rss_bytes);
+                if self.running == Some(ended.pid) {
+                    let departure = Departure { status: ended.status, ..self.used };
+                    if order.is_none() {
+                        return Ok(departure);
+                    }
+                    self.end_what_is_left(&mut helpers);
+                    self.running = None;
+                    self.tell_of_departure(departure);
+                } else if let Some(at) = helpers.iter().position(|(pid, _)| *pid == ended.pid) {
+                    let (_, id) = helpers.remove(at);
+                    if ended.status != 0 {
+                        broker::answer_for_lost(&self.control, id);
+                    }
+                } else if ended.status & 0x7f != 0 {
+                    tell_of_death(&self.control, &ended);
                 }
-            } else if ended.status & 0x7f != 0 {
-                tell_of_death(control, &ended);
+            }
+            let mut fds = [PollFd::new(&signals, PollFlags::IN), PollFd::new(&self.control, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let [signal, message] = fds.map(|fd| !fd.revents().is_empty());
+            if signal {
+                while sys::read_signal(signals.as_fd()).is_some() {}
+            }
+            if message {
+                match self.control.receive()? {
+                    Some(message) => self.obey(message, order, &mut helpers)?,
+                    // The supervisor is gone, and with it whoever watched the command.
+                    None => return Err(io::ErrorKind::BrokenPipe.into()),
+                }
             }
         }
-        let mut fds = [PollFd::new(&signals, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
-        match poll(&mut fds, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+    }
+
+    fn obey(&mut self, message: Message, order: Option<&Received>, helpers: &mut Helpers) -> io::Result<()> {
+        match message.bytes.as_slice() {
+            [tag, signal, group] if *tag == Tag::Signal as u8 => {
+                if let Some(command) = self.running {
+                    let target = if *group == 1 { -command } else { command };
+                    let _ = sys::kill(target, i32::from(*signal));
+                }
+            }
+            [tag, request @ ..] if *tag == Tag::Act as u8 => {
+                self.broker.act(&self.control, request, message.descriptors, helpers);
+            }
+            [tag] if *tag == Tag::Execute as u8 => {
+                if let (Some(order), None) = (order, self.running) {
+                    self.start(order, message.descriptors)?;
+                }
+            }
+            _ => {}
         }
-        let [signal, message] = fds.map(|fd| !fd.revents().is_empty());
-        if signal {
-            while sys::read_signal(signals.as_fd()).is_some() {}
+        Ok(())
+    }
+
+    /// Splits off the process that becomes the next command.
+    fn start(&mut self, order: &Received, mut descriptors: Vec<OwnedFd>) -> io::Result<()> {
+        if descriptors.len() != 4 {
+            return Err(io::ErrorKind::InvalidData.into());
         }
-        if message {
-            match control.receive()? {
-                Some(message) => obey(control, command, broker, message, &mut helpers),
-                // The supervisor is gone, and with it whoever watched the command.
-                None => return Err(io::ErrorKind::BrokenPipe.into()),
+        let streams = descriptors.split_off(1);
+        let Some(launch) = descriptors.pop() else { return Err(io::ErrorKind::InvalidData.into()) };
+        self.used = Departure::default();
+        match sys::clone_process(0) {
+            Ok(Cloned::Child) => {
+                rustix::process::umask(self.umask);
+                child::begin(order, Channel::from_descriptor(launch), &streams)
+            }
+            Ok(Cloned::Parent { pid, .. }) => {
+                self.running = Some(pid);
+                Ok(())
+            }
+            // The line is closed with this function: the supervisor hears that.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// A command's processes end with it; the next one begins in an empty sandbox.
+    fn end_what_is_left(&mut self, helpers: &mut Helpers) {
+        if self.namespaces == Namespaces::None {
+            return end_descendants();
+        }
+        for _ in 0..1000 {
+            // Everybody in this pid namespace but init itself; elsewhere that would be everybody on the host.
+            if rustix::process::getpid().as_raw_nonzero().get() == 1 {
+                let _ = sys::kill(-1, libc::SIGKILL);
+            }
+            match sys::reap(-1, Block::Yes) {
+                Ok(Some(ended)) => {
+                    self.used.cpu_ms += ended.cpu_ms;
+                    helpers.retain(|(pid, _)| *pid != ended.pid);
+                }
+                _ => return,
             }
         }
+    }
+
+    fn tell_of_departure(&self, departure: Departure) {
+        let bytes = [&[Tag::Exited as u8][..], &departure.to_bytes()].concat();
+        let _ = self.control.send(&bytes, &[]);
     }
 }
 
@@ -106,19 +205,6 @@ fn next_ended() -> io::Result<Option<Ended>> {
     match sys::reap(-1, Block::No) {
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
         other => other,
-    }
-}
-
-fn obey(control: &Channel, command: i32, broker: &Broker, message: Message, helpers: &mut Helpers) {
-    match message.bytes.as_slice() {
-        [tag, signal, group] if *tag == Tag::Signal as u8 => {
-            let target = if *group == 1 { -command } else { command };
-            let _ = sys::kill(target, i32::from(*signal));
-        }
-        [tag, request @ ..] if *tag == Tag::Act as u8 => {
-            broker.act(control, request, message.descriptors, helpers);
-        }
-        _ => {}
     }
 }
 

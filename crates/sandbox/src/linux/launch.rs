@@ -12,6 +12,7 @@ use std::{
 };
 
 use rustix::fs::{CWD, Mode, OFlags};
+use serde::Serialize;
 
 use super::{
     bpf::{self, Action, Filter},
@@ -25,7 +26,7 @@ use super::{
 };
 use crate::{
     enforcement::{Enforcement, Layer},
-    spec::{Access, Entry, Identity, Namespaces, Object, Owner, Spec},
+    spec::{Access, Command, Entry, Identity, Namespaces, Object, Owner, Spec},
 };
 
 /// The first byte of every message.
@@ -40,6 +41,7 @@ pub enum Tag {
     Go,
     Signal,
     Act,
+    Execute,
     // from the child
     Ready,
     Failed,
@@ -104,13 +106,38 @@ const ORDER_PART: usize = 12 * 1024;
 /// What init says.
 #[derive(Debug)]
 pub enum FromInit {
-    /// The command ended with this wait status.
-    Exited(i32),
+    /// The command ended.
+    Exited(Departure),
     Acted(Reply),
     /// A process that nobody else waited for was ended by this signal.
     Died { pid: i32, signal: i32 },
     /// Init is gone.
     Gone,
+}
+
+/// How a command ended, and what it and all that it started used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Departure {
+    /// As `wait` tells it.
+    pub status: i32,
+    pub cpu_ms: u64,
+    pub max_rss_bytes: u64,
+}
+
+impl Departure {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        [&self.status.to_le_bytes()[..], &self.cpu_ms.to_le_bytes(), &self.max_rss_bytes.to_le_bytes()].concat()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Departure> {
+        let (status, rest) = bytes.split_first_chunk()?;
+        let (cpu, rest) = rest.split_first_chunk()?;
+        Some(Departure {
+            status: i32::from_le_bytes(*status),
+            cpu_ms: u64::from_le_bytes(*cpu),
+            max_rss_bytes: u64::from_le_bytes(*rest.first_chunk()?),
+        })
+    }
 }
 
 /// Whom a signal is for.
@@ -245,6 +272,27 @@ fn flags(namespaces: Namespaces) -> u64 {
     }) as u64
 }
 
+fn check(command: &Command) -> Result<(), LaunchError> {
+    if command.argv.is_empty() {
+        return Err(LaunchError::NoCommand);
+    }
+    let variables = command.environment.iter().flat_map(|(key, value)| [key, value]);
+    match command.argv.iter().chain(variables).find(|text| text.contains(&0)) {
+        Some(text) => Err(LaunchError::Nul(String::from_utf8_lossy(text).into_owned())),
+        None => Ok(()),
+    }
+}
+
+fn send_in_parts(channel: &Channel, order: &impl Serialize) -> Result<(), LaunchError> {
+    let bytes = postcard::to_allocvec(order).map_err(|_| LaunchError::Encode)?;
+    let mut parts = bytes.chunks(ORDER_PART).peekable();
+    while let Some(part) = parts.next() {
+        let tag = if parts.peek().is_some() { Tag::Order } else { Tag::OrderComplete };
+        channel.send(&[&[tag as u8], part].concat(), &[]).map_err(LaunchError::Channel)?;
+    }
+    Ok(())
+}
+
 /// EPERM: AppArmor, seccomp or a setting; ENOSPC: the limit is 0; EINVAL/ENOSYS: not built in.
 fn refused(source: io::Error) -> LaunchError {
     match source.raw_os_error() {
@@ -259,12 +307,8 @@ impl Sandbox {
     /// Tells the child what to build. The order can be large (arguments, environment), a message cannot: it
     /// travels in parts.
     fn send_order(&self, spec: &Spec) -> Result<(), LaunchError> {
-        if spec.command.argv.is_empty() {
-            return Err(LaunchError::NoCommand);
-        }
-        let variables = spec.command.environment.iter().flat_map(|(key, value)| [key, value]);
-        if let Some(text) = spec.command.argv.iter().chain(variables).find(|text| text.contains(&0)) {
-            return Err(LaunchError::Nul(String::from_utf8_lossy(text).into_owned()));
+        if let Some(command) = &spec.command {
+            check(command)?;
         }
         let order = Order {
             spec,
@@ -278,13 +322,27 @@ impl Sandbox {
                 .collect(),
             listen: spec.filter.as_ref().is_some_and(notifies),
         };
-        let bytes = postcard::to_allocvec(&order).map_err(|_| LaunchError::Encode)?;
-        let mut parts = bytes.chunks(ORDER_PART).peekable();
-        while let Some(part) = parts.next() {
-            let tag = if parts.peek().is_some() { Tag::Order } else { Tag::OrderComplete };
-            self.control.send(&[&[tag as u8], part].concat(), &[]).map_err(LaunchError::Channel)?;
-        }
-        Ok(())
+        send_in_parts(&self.control, &order)
+    }
+
+    /// Starts another command in a sandbox that was made without one; its process has reported and waits for
+    /// the word to go. What is left of an earlier one is gone by then.
+    pub fn execute(
+        &mut self,
+        command: &Command,
+        streams: [BorrowedFd<'_>; 3],
+    ) -> Result<(), LaunchError> {
+        check(command)?;
+        let (launch, theirs) = Channel::pair().map_err(LaunchError::Channel)?;
+        let [input, output, errors] = streams;
+        self.control
+            .send(&[Tag::Execute as u8], &[theirs.as_fd(), input, output, errors])
+            .map_err(LaunchError::Channel)?;
+        drop(theirs);
+        send_in_parts(&launch, command)?;
+        self.launch = launch;
+        self.listener = None;
+        self.hear_report()
     }
 
     /// Root's files cannot be reached from the new user namespace, so the mounts are opened here, with
@@ -331,9 +389,10 @@ impl Sandbox {
                 let mut next = |there: u8| if there == 1 { descriptors.next() } else { None };
                 self.listener = next(*listener).map(Listener::new);
                 self.terminal = next(*terminal);
-                self.proc = next(*proc);
-                self.storage = next(*storage);
-                self.written = descriptors.collect();
+                let (proc, storage) = (next(*proc), next(*storage));
+                self.proc = proc.or(self.proc.take());
+                self.storage = storage.or(self.storage.take());
+                self.written.extend(descriptors);
                 Ok(())
             }
             [tag, kind, a, b, c, d, what @ ..] if *tag == Tag::Failed as u8 => {
@@ -421,8 +480,8 @@ impl Sandbox {
     pub fn hear_init(&self) -> io::Result<FromInit> {
         let Some(message) = self.control.receive()? else { return Ok(FromInit::Gone) };
         Ok(match message.bytes.as_slice() {
-            [tag, a, b, c, d] if *tag == Tag::Exited as u8 => {
-                FromInit::Exited(i32::from_le_bytes([*a, *b, *c, *d]))
+            [tag, rest @ ..] if *tag == Tag::Exited as u8 => {
+                Departure::from_bytes(rest).map_or(FromInit::Gone, FromInit::Exited)
             }
             [tag, a, b, c, d, signal] if *tag == Tag::Died as u8 => {
                 FromInit::Died { pid: i32::from_le_bytes([*a, *b, *c, *d]), signal: i32::from(*signal) }
