@@ -34,6 +34,9 @@ pub enum Command {
     Bench(Bench),
     /// Print completions for a shell
     Completions { shell: clap_complete::Shell },
+    /// Split off sandboxes for a program that uses lazaret as a library
+    #[command(hide = true)]
+    Launcher,
     /// Write the man pages into a directory
     #[command(hide = true)]
     Man { directory: PathBuf },

@@ -5,12 +5,15 @@
 pub mod alert;
 pub mod approvals;
 pub mod doctor;
+mod conclude;
 mod environment;
 mod filter;
 mod growth;
+pub mod life;
 mod lower;
 pub mod meter;
 mod paths;
+mod prepare;
 mod processes;
 pub mod quarantine;
 pub mod record;
@@ -18,6 +21,7 @@ pub mod report;
 pub mod request;
 mod respond;
 pub mod run;
+mod settle;
 pub mod state;
 mod supervise;
 mod terminal;
@@ -26,7 +30,13 @@ mod trace;
 mod view;
 mod watch;
 
-pub use lazaret_sandbox::linux::{launch::Stem, sys::ignore_file_size_signal};
+pub use lazaret_sandbox::linux::{
+    launch::Stem,
+    launcher::{self, Launcher, LauncherError},
+    sys::ignore_file_size_signal,
+};
+pub use life::{Child, Command, Output, Sandbox, Stdio};
 pub use report::Report;
 pub use request::{Request, Requirement};
-pub use run::{Outcome, Prepared, RunError, begin, prepare};
+pub use prepare::{Prepared, RunError, prepare};
+pub use run::{Outcome, begin};

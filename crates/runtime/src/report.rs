@@ -30,11 +30,37 @@ pub struct Report {
     /// Where the trace of an escape attempt is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
+    /// What became of what it wrote, where that was kept apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<TransactionReport>,
     /// The tool that has been barred for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quarantined: Option<String>,
     /// Limits that were hit.
     pub limits: Vec<Exceeded>,
+}
+
+/// What a transaction came to.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TransactionReport {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    pub state: TransactionState,
+    /// How many names were made, changed or removed.
+    pub changes: usize,
+    /// In a sentence, for a person.
+    pub description: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TransactionState {
+    /// Nothing was changed.
+    Empty,
+    Kept,
+    Committed,
+    Discarded,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -105,6 +131,9 @@ impl Report {
                 "lazaret: {tool} is quarantined; after a look at {} `lazaret tool release {tool}` lets it run again",
                 self.trace.as_ref().map_or_else(|| "the log".to_owned(), |path| path.display().to_string()),
             );
+        }
+        if let Some(transaction) = self.transaction.as_ref().filter(|it| it.state != TransactionState::Empty) {
+            let _ = writeln!(text, "lazaret: {}", transaction.description);
         }
         for exceeded in self.limits.iter().filter(|limit| limit.consequence == Consequence::Refused) {
             let _ = writeln!(text, "lazaret: limit reached: {}", exceeded.description);

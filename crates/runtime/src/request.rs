@@ -29,6 +29,29 @@ pub struct Request {
     pub own_directories: Vec<PathBuf>,
 }
 
+impl Request {
+    /// A request of a program that uses this as a library: nothing of its own surroundings is passed on but
+    /// what is set here or afterwards.
+    pub fn new(policy: Policy, directory: impl Into<PathBuf>, audit_log: impl Into<PathBuf>) -> Request {
+        let audit_log = audit_log.into();
+        Request {
+            policy,
+            command: Vec::new(),
+            directory: directory.into(),
+            home: None,
+            environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
+            requirement: Requirement::Enforce,
+            own_directories: vec![audit_log.clone()],
+            audit_log,
+            terminal: TerminalUse::Never,
+            writing: Writing::Through,
+            state: None,
+            tool: None,
+            alerts: Destinations::default(),
+        }
+    }
+}
+
 /// Where writing to writable paths goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writing {

@@ -80,7 +80,8 @@ impl Supervised {
 /// What the loop waits for, in the order of the poll set.
 struct Loop<'a> {
     sandbox: &'a Sandbox,
-    signals: BorrowedFd<'a>,
+    signals: Option<BorrowedFd<'a>>,
+    until: Until,
     relay: Option<Relay>,
     launch_open: bool,
     control_open: bool,
@@ -91,19 +92,31 @@ struct Loop<'a> {
     outcome: Supervised,
 }
 
+/// When the watch is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// Everything inside has ended.
+    InitIsGone,
+    /// The command has; init waits for the next one.
+    CommandHasEnded,
+}
+
 /// Watches until everything inside is gone.
+#[expect(clippy::too_many_arguments, reason = "the parts of a running sandbox, told apart by type")]
 pub fn supervise(
     sandbox: &Sandbox,
     watch: &mut Watch<'_>,
     record: &mut Record<'_>,
     meter: &mut Meter,
-    signals: BorrowedFd<'_>,
+    until: Until,
+    signals: Option<BorrowedFd<'_>>,
     limit: Option<Duration>,
     relay: Option<Relay>,
 ) -> Result<Supervised, SuperviseError> {
     let mut state = Loop {
         sandbox,
         signals,
+        until,
         relay,
         launch_open: true,
         control_open: true,
@@ -145,6 +158,9 @@ impl Loop<'_> {
             self.relay_bytes(&ready);
             self.check_clock();
             self.check_limits(record)?;
+            if self.until == Until::CommandHasEnded && self.outcome.departure.is_some() {
+                return Ok(());
+            }
             if ready.process {
                 // What init said last may still be in the line.
                 while is_readable(self.sandbox.control()) {
@@ -175,7 +191,10 @@ impl Loop<'_> {
         let mut fds = [
             PollFd::from_borrowed_fd(process, PollFlags::IN),
             PollFd::from_borrowed_fd(control, when(self.control_open, PollFlags::IN)),
-            PollFd::from_borrowed_fd(self.signals, PollFlags::IN),
+            PollFd::from_borrowed_fd(
+                self.signals.unwrap_or(process),
+                when(self.signals.is_some(), PollFlags::IN),
+            ),
             PollFd::from_borrowed_fd(launch, when(self.launch_open, PollFlags::IN)),
             PollFd::from_borrowed_fd(listener, when(self.listener_open, PollFlags::IN)),
             PollFd::from_borrowed_fd(terminal.unwrap_or(process), when(terminal.is_some(), master_flags)),
@@ -197,7 +216,7 @@ impl Loop<'_> {
         Ok(Ready {
             process: some(process),
             control: self.control_open && some(control),
-            signals: some(signals),
+            signals: self.signals.is_some() && some(signals),
             launch: self.launch_open && some(launch),
             listener: self.listener_open && some(listener),
             // Hung up alone: nobody is left who could call.
@@ -251,7 +270,8 @@ impl Loop<'_> {
     }
 
     fn forward_signals(&self, record: &mut Record<'_>) -> Result<(), SuperviseError> {
-        while let Some(signal) = sys::read_signal(self.signals) {
+        let Some(signals) = self.signals else { return Ok(()) };
+        while let Some(signal) = sys::read_signal(signals) {
             let sender = [("senderPid", json!(signal.sender_pid)), ("senderUid", json!(signal.sender_uid))];
             record.signal(signal.number, Fate::PassedOn, &sender)?;
             let _ = match signal.number {

@@ -44,6 +44,7 @@ pub fn dispatch(args: Args, stem: Option<Stem>) -> anyhow::Result<Exit> {
             output::data(&String::from_utf8_lossy(&text));
             Ok(Exit::Ok)
         }
+        Command::Launcher => lazaret_runtime::launcher::serve(),
         Command::Man { directory } => {
             clap_mangen::generate_to(Args::command(), directory)?;
             Ok(Exit::Ok)

@@ -88,6 +88,12 @@ impl Channel {
     }
 }
 
+impl From<Channel> for OwnedFd {
+    fn from(channel: Channel) -> OwnedFd {
+        channel.0
+    }
+}
+
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

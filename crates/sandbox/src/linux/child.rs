@@ -51,6 +51,9 @@ pub struct Received {
     spec: Spec,
     program: Vec<Instruction>,
     listen: bool,
+    /// What stands already when a command comes: every command runs within it.
+    #[serde(skip)]
+    standing: Enforcement,
 }
 
 /// A BPF instruction that can travel.
@@ -116,6 +119,7 @@ enum Wait {
 pub fn begin(order: &Received, launch: Channel, streams: &[OwnedFd]) -> ! {
     let Some(command) = hear_order(&launch) else { sys::exit_now(125) };
     let mut order = order.clone();
+    let standing = order.standing;
     order.spec.command = Some(command);
     let mut child = Child {
         order,
@@ -123,7 +127,7 @@ pub fn begin(order: &Received, launch: Channel, streams: &[OwnedFd]) -> ! {
         launch,
         received: Vec::new(),
         root: None,
-        enforcement: Enforcement::default(),
+        enforcement: standing,
         proc: None,
         listener: None,
         terminal: None,
@@ -409,6 +413,7 @@ impl Child {
         let proc = self.proc.as_ref().map(rustix::io::dup).transpose().map_err(failed(what))?;
         self.report(Wait::No)?;
         self.proc = proc;
+        self.order.standing = self.enforcement;
         self.become_init(Duty::Commands(Box::new(self.order.clone())))
     }
 

@@ -2,16 +2,12 @@
 //! root can, hear what it reports, give the word to go, and hold the handles to steer and end it.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry as MapEntry},
     io,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::fs::MetadataExt,
-    },
-    path::{Path, PathBuf},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
 };
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 use serde::Serialize;
 
 use super::{
@@ -20,13 +16,15 @@ use super::{
     channel::{Channel, MAX_DESCRIPTORS},
     child::{self, Instruction, Order},
     errand::{Reply, Request},
+    launcher::{Launcher, LauncherError},
     notify::Listener,
-    sys::{self, Block, Cloned, Ended, MountAttributes},
+    owners::{Carriers, owned_mount, plain_mount, write_maps},
+    sys::{self, Block, Cloned, Ended},
     view,
 };
 use crate::{
     enforcement::{Enforcement, Layer},
-    spec::{Access, Command, Entry, Identity, Namespaces, Object, Owner, Spec},
+    spec::{Command, Entry, Identity, Namespaces, Owner, Spec},
 };
 
 /// The first byte of every message.
@@ -77,6 +75,8 @@ pub enum LaunchError {
     Step { what: String, source: Option<io::Error> },
     #[error(transparent)]
     Group(CgroupError),
+    #[error(transparent)]
+    Launcher(LauncherError),
     #[error("the new process ended before it could report ({0})")]
     Died(String),
 }
@@ -85,6 +85,7 @@ pub enum LaunchError {
 #[derive(Debug)]
 pub struct Sandbox {
     pid: i32,
+    identity: Identity,
     pidfd: OwnedFd,
     control: Channel,
     launch: Channel,
@@ -96,8 +97,24 @@ pub struct Sandbox {
     storage: Option<OwnedFd>,
     written: Vec<OwnedFd>,
     reaped: Option<Ended>,
+    parentage: Parentage,
     /// Last: removed when everything in it has ended.
     group: Option<Cgroup>,
+}
+
+/// Who splits off a new sandbox.
+#[derive(Debug, Clone, Copy)]
+pub enum Birth<'a> {
+    /// This process, which must have no other threads.
+    Here,
+    By(&'a Launcher),
+}
+
+/// Whose child init is: only its parent can reap it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parentage {
+    Own,
+    Launcher,
 }
 
 /// The most bytes of an order in one message.
@@ -162,11 +179,12 @@ pub struct Stem {
 impl Stem {
     /// Starts the process. Errors of the child itself are heard when it is to grow.
     pub fn start(namespaces: Namespaces, identity: Identity) -> Result<Stem, LaunchError> {
-        Stem::start_in(namespaces, identity, None)
+        Stem::start_in(Birth::Here, namespaces, identity, None)
     }
 
     /// As [`Stem::start`], in a control group from its first moment on where the kernel can do that.
     pub fn start_in(
+        birth: Birth<'_>,
         namespaces: Namespaces,
         identity: Identity,
         group: Option<Cgroup>,
@@ -174,17 +192,33 @@ impl Stem {
         let (control, child_control) = Channel::pair().map_err(LaunchError::Channel)?;
         let (launch, child_launch) = Channel::pair().map_err(LaunchError::Channel)?;
         let target = group.as_ref().and_then(Cgroup::clone_target);
-        let cloned = match target {
-            Some(target) => sys::clone_into_group(flags(namespaces), target),
-            None => sys::clone_process(flags(namespaces)),
+        let (pid, pidfd) = match birth {
+            Birth::Here => {
+                let cloned = match target {
+                    Some(target) => sys::clone_into_group(flags(namespaces), target),
+                    None => sys::clone_process(flags(namespaces)),
+                };
+                let Cloned::Parent { pid, pidfd } = cloned.map_err(refused)? else {
+                    drop((control, launch));
+                    child::run(namespaces, child_control, child_launch)
+                };
+                drop((child_control, child_launch));
+                (pid, pidfd)
+            }
+            Birth::By(launcher) => {
+                let group = target.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3)).transpose();
+                let group = group.map_err(|error| LaunchError::Channel(error.into()))?;
+                launcher
+                    .start_sandbox(namespaces, group, child_control, child_launch)
+                    .map_err(|error| match error {
+                        LauncherError::Refused(source) => refused(source),
+                        other => LaunchError::Launcher(other),
+                    })?
+            }
         };
-        let Cloned::Parent { pid, pidfd } = cloned.map_err(refused)? else {
-            drop((control, launch));
-            child::run(namespaces, child_control, child_launch)
-        };
-        drop((child_control, child_launch));
         let sandbox = Sandbox {
             pid,
+            identity,
             pidfd,
             control,
             launch,
@@ -195,11 +229,15 @@ impl Stem {
             storage: None,
             written: Vec::new(),
             reaped: None,
+            parentage: if matches!(birth, Birth::Here) { Parentage::Own } else { Parentage::Launcher },
             group: None,
         };
         if let (Identity::Mapped { inside, host }, true) = (identity, namespaces != Namespaces::None) {
             write_maps(pid, inside, inside, host).map_err(LaunchError::Map)?;
-            give_pipes_to(host);
+            if matches!(birth, Birth::Here) {
+                let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+                give_pipes_to(host, streams);
+            }
         }
         let mut stem = Stem { namespaces, identity, sandbox };
         if let Some(group) = group {
@@ -226,6 +264,7 @@ impl Stem {
     /// is done here; should that fail, the sandbox is gone again.
     pub fn grow<E: From<LaunchError>>(
         self,
+        birth: Birth<'_>,
         spec: &Spec,
         meanwhile: impl FnOnce() -> Result<(), E>,
     ) -> Result<Sandbox, E> {
@@ -234,7 +273,7 @@ impl Stem {
         if let (Identity::Mapped { inside, host }, true) =
             (spec.identity, spec.namespaces != Namespaces::None)
         {
-            sandbox.send_mounts(&spec.view, inside, host)?;
+            sandbox.send_mounts(birth, &spec.view, inside, host)?;
         }
         meanwhile()?;
         sandbox.hear_report()?;
@@ -247,7 +286,7 @@ pub fn launch<E: From<LaunchError>>(
     spec: &Spec,
     meanwhile: impl FnOnce() -> Result<(), E>,
 ) -> Result<Sandbox, E> {
-    Stem::start(spec.namespaces, spec.identity)?.grow(spec, meanwhile)
+    Stem::start(spec.namespaces, spec.identity)?.grow(Birth::Here, spec, meanwhile)
 }
 
 fn notifies(filter: &Filter) -> bool {
@@ -258,7 +297,7 @@ fn notifies(filter: &Filter) -> bool {
         })
 }
 
-fn flags(namespaces: Namespaces) -> u64 {
+pub(super) fn flags(namespaces: Namespaces) -> u64 {
     let all_but_network = libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWPID
@@ -333,6 +372,9 @@ impl Sandbox {
         streams: [BorrowedFd<'_>; 3],
     ) -> Result<(), LaunchError> {
         check(command)?;
+        if let Identity::Mapped { host, .. } = self.identity {
+            give_pipes_to(host, streams);
+        }
         let (launch, theirs) = Channel::pair().map_err(LaunchError::Channel)?;
         let [input, output, errors] = streams;
         self.control
@@ -347,9 +389,14 @@ impl Sandbox {
 
     /// Root's files cannot be reached from the new user namespace, so the mounts are opened here, with
     /// their owners mapped, and handed over.
-    fn send_mounts(&self, view: &[Entry], inside: u32, host: u32) -> Result<(), LaunchError> {
-        let own = open_user_namespace(self.pid).map_err(LaunchError::Map)?;
-        let mut namespaces = BTreeMap::from([((inside, inside), own)]);
+    fn send_mounts(
+        &self,
+        birth: Birth<'_>,
+        view: &[Entry],
+        inside: u32,
+        host: u32,
+    ) -> Result<(), LaunchError> {
+        let mut carriers = Carriers::with_own(birth, self.pid, inside, host)?;
         let mut mounts = Vec::new();
         for entry in view {
             if let Entry::Bind { path, object, access, exec, owner, .. } = entry {
@@ -357,7 +404,7 @@ impl Sandbox {
                 let bind = (path.as_path(), *object);
                 mounts.push(match owner {
                     Owner::Foreign => plain_mount(bind, attributes)?,
-                    Owner::Caller => owned_mount(bind, *access, attributes, host, &mut namespaces)?,
+                    Owner::Caller => owned_mount(bind, *access, attributes, &mut carriers)?,
                 });
             }
         }
@@ -494,8 +541,12 @@ impl Sandbox {
     }
 
     pub fn signal(&self, signal: i32, target: Target) -> io::Result<()> {
-        let number = u8::try_from(signal).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        self.control.send_at_once(&[Tag::Signal as u8, number, u8::from(target == Target::Group)], &[])
+        send_signal(&self.control, signal, target)
+    }
+
+    /// A second handle, to signal the command while another thread watches over it.
+    pub fn remote(&self) -> io::Result<Remote> {
+        Ok(Remote(Channel::from_descriptor(rustix::io::fcntl_dupfd_cloexec(&self.control, 3)?)))
     }
 
     /// Asks init to act for the command; the answer comes through [`Sandbox::hear_init`].
@@ -514,10 +565,31 @@ impl Sandbox {
             return ended;
         }
         let gone = Ended { pid: self.pid, status: 0, cpu_ms: 0, max_rss_bytes: 0 };
+        if self.parentage == Parentage::Launcher {
+            let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+            while let Err(rustix::io::Errno::INTR) = poll(&mut fds, None) {}
+            self.reaped = Some(gone);
+            return gone;
+        }
         let ended = sys::reap(self.pid, Block::Yes).ok().flatten().unwrap_or(gone);
         self.reaped = Some(ended);
         ended
     }
+}
+
+/// Can signal a command, and nothing else.
+#[derive(Debug)]
+pub struct Remote(Channel);
+
+impl Remote {
+    pub fn signal(&self, signal: i32, target: Target) -> io::Result<()> {
+        send_signal(&self.0, signal, target)
+    }
+}
+
+fn send_signal(control: &Channel, signal: i32, target: Target) -> io::Result<()> {
+    let number = u8::try_from(signal).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    control.send_at_once(&[Tag::Signal as u8, number, u8::from(target == Target::Group)], &[])
 }
 
 impl Drop for Sandbox {
@@ -531,9 +603,9 @@ impl Drop for Sandbox {
 
 /// `/dev/stdout` and its like open a stream again by name, which asks who owns it. A nameless pipe has no
 /// other use for its owner.
-fn give_pipes_to(host: u32) {
+fn give_pipes_to(host: u32, streams: [BorrowedFd<'_>; 3]) {
     const PIPEFS: i64 = 0x5049_5045;
-    for stream in [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()] {
+    for stream in streams {
         if rustix::fs::fstatfs(stream).is_ok_and(|fs| fs.f_type == PIPEFS) {
             let _ = rustix::fs::fchown(stream, Some(rustix::fs::Uid::from_raw(host)), None);
         }
@@ -544,68 +616,5 @@ fn describe_status(status: i32) -> String {
     match status & 0x7f {
         0 => format!("exit code {}", (status >> 8) & 0xff),
         signal => format!("signal {signal}"),
-    }
-}
-
-fn write_maps(pid: i32, uid: u32, gid: u32, host: u32) -> io::Result<()> {
-    for (file, id) in [("uid_map", uid), ("gid_map", gid)] {
-        std::fs::write(format!("/proc/{pid}/{file}"), format!("{id} {host} 1"))?;
-    }
-    Ok(())
-}
-
-fn open_user_namespace(pid: i32) -> io::Result<OwnedFd> {
-    let path = format!("/proc/{pid}/ns/user");
-    Ok(rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
-}
-
-fn plain_mount(
-    (path, object): (&Path, Object),
-    attributes: MountAttributes<'_>,
-) -> Result<OwnedFd, LaunchError> {
-    view::clone_object(path, object, attributes)
-        .map_err(|error| LaunchError::Source { path: path.to_owned(), source: error.source })
-}
-
-/// A mount in which the files of the path's owner belong to the sandbox.
-fn owned_mount(
-    (path, object): (&Path, Object),
-    access: Access,
-    attributes: MountAttributes<'_>,
-    host: u32,
-    namespaces: &mut BTreeMap<(u32, u32), OwnedFd>,
-) -> Result<OwnedFd, LaunchError> {
-    let metadata = std::fs::symlink_metadata(path)
-        .map_err(|source| LaunchError::Source { path: path.to_owned(), source })?;
-    let owner = (metadata.uid(), metadata.gid());
-    let namespace = match namespaces.entry(owner) {
-        MapEntry::Occupied(known) => known.into_mut(),
-        MapEntry::Vacant(new) => new.insert(make_user_namespace(owner, host).map_err(LaunchError::Map)?),
-    };
-    let mapped = MountAttributes { idmap: Some(namespace.as_fd()), ..attributes };
-    match view::clone_object(path, object, mapped) {
-        Ok(tree) => Ok(tree),
-        // Readable by others is readable enough.
-        Err(_) if access == Access::ReadOnly => plain_mount((path, object), attributes),
-        Err(error) => Err(LaunchError::Idmap { path: path.to_owned(), source: error.source }),
-    }
-}
-
-/// A user namespace that only carries a mapping: made by a short-lived process, kept by its descriptor.
-fn make_user_namespace(owner: (u32, u32), host: u32) -> io::Result<OwnedFd> {
-    let (ours, theirs) = Channel::pair()?;
-    match sys::clone_process(libc::CLONE_NEWUSER as u64)? {
-        Cloned::Child => {
-            drop(ours);
-            let _ = theirs.receive();
-            sys::exit_now(0)
-        }
-        Cloned::Parent { pid, .. } => {
-            drop(theirs);
-            let made = write_maps(pid, owner.0, owner.1, host).and_then(|()| open_user_namespace(pid));
-            drop(ours);
-            let _ = sys::reap(pid, Block::Yes);
-            made
-        }
     }
 }

@@ -1,0 +1,184 @@
+//! What a run came to: from what the supervisor saw to the report.
+
+use std::{ffi::OsString, io, time::Duration};
+
+use lazaret_audit::{AuditError, EventKind, NewEvent};
+use lazaret_sandbox::linux::launch::Sandbox;
+use serde_json::json;
+
+use crate::{
+    meter::{Consequence, Exceeded, Meter},
+    prepare::Prepared,
+    record::{Fate, Record},
+    report::{Ending, EnforcementReport, Report, Usage, printable},
+    respond::respond,
+    run::Outcome,
+    supervise::Supervised,
+};
+
+/// What is known when nothing runs any more.
+pub struct Finished<'a> {
+    pub command: &'a [OsString],
+    pub sandbox: &'a Sandbox,
+    pub supervised: Supervised,
+    pub used: Used,
+    pub enforcement: EnforcementReport,
+    pub duration: Duration,
+}
+
+/// What the kernel counted for the processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Used {
+    pub cpu_ms: u64,
+    pub max_rss_bytes: u64,
+}
+
+impl Prepared {
+    /// Tells the log what the end tells, and makes the report.
+    pub(crate) fn conclude(
+        &self,
+        finished: Finished<'_>,
+        meter: &mut Meter,
+        record: &mut Record<'_>,
+    ) -> Result<Outcome, AuditError> {
+        let Finished { command, sandbox, mut supervised, used, enforcement, duration } = finished;
+        tell_of_signal(&supervised, record)?;
+        let usage = Usage {
+            cpu_ms: used.cpu_ms.max(meter.cpu_ms),
+            max_rss_bytes: used.max_rss_bytes,
+            memory_peak_bytes: (meter.memory_peak > 0).then_some(meter.memory_peak),
+        };
+        for exceeded in self.limits_at_the_end(meter, sandbox, &supervised, usage) {
+            if exceeded.consequence == Consequence::Ended && supervised.status() != Some(0) {
+                supervised.ended.get_or_insert((Ending::Limit, exceeded.description.clone()));
+            }
+            record.limit(exceeded)?;
+        }
+        record.close()?;
+        let mut outcome = self.outcome(command, record.sandbox_id(), enforcement, &supervised, usage, duration);
+        outcome.report.violations = record.violations().to_vec();
+        outcome.report.limits = record.limits().to_vec();
+        if outcome.report.outcome == Ending::Escape {
+            respond(&self.request, &mut outcome.report, &supervised.processes, record)?;
+        }
+        Ok(outcome)
+    }
+
+    fn outcome(
+        &self,
+        command: &[OsString],
+        sandbox_id: &str,
+        enforcement: EnforcementReport,
+        supervised: &Supervised,
+        usage: Usage,
+        duration: Duration,
+    ) -> Outcome {
+        let (mut signal, mut not_executed) = (None, None);
+        let (outcome, exit_code) = match (&supervised.ended, supervised.not_executed, supervised.status()) {
+            (Some((Ending::Timeout, _)), _, _) => (Ending::Timeout, 124),
+            (Some((ending, _)), _, _) => (*ending, 137),
+            (None, Some(errno), _) => {
+                let (why, code) = self.why_not_executed(command, errno);
+                not_executed = Some(why);
+                (Ending::NotExecuted, code)
+            }
+            (None, None, Some(status)) if status & 0x7f == 0 => (Ending::Exited, (status >> 8) & 0xff),
+            (None, None, status) => {
+                // Init itself was killed from outside: what it would have told is lost.
+                let number = status.map_or(9, |status| status & 0x7f);
+                signal = Some(number);
+                (Ending::Signaled, 128 + number)
+            }
+        };
+        let report = Report {
+            sandbox_id: sandbox_id.to_owned(),
+            level: self.request.policy.isolation_level.number(),
+            enforcement,
+            exit_code,
+            signal,
+            outcome,
+            reason: supervised.ended.as_ref().map(|(_, reason)| reason.clone()),
+            duration_ms: duration.as_millis() as u64,
+            usage,
+            violations: Vec::new(),
+            trace: None,
+            transaction: None,
+            quarantined: None,
+            limits: Vec::new(),
+        };
+        Outcome { report, not_executed }
+    }
+
+    /// Limits of which only the end tells that they were hit.
+    fn limits_at_the_end(
+        &self,
+        meter: &mut Meter,
+        sandbox: &Sandbox,
+        supervised: &Supervised,
+        usage: Usage,
+    ) -> Vec<Exceeded> {
+        const SIGXFSZ: i32 = 25;
+        let mut found = meter.last_look(sandbox);
+        if let Some(status) = supervised.status() {
+            if self.cpu_limit_hit(status, usage) {
+                found.extend(meter.ended_by_cpu(usage.cpu_ms));
+            }
+            if status & 0x7f == SIGXFSZ && self.lowered.spec.limits.file_size.is_some() {
+                found.extend(meter.ended_by_file_size());
+            }
+        }
+        found
+    }
+
+    /// At its CPU limit a process gets SIGXCPU, and a second later, if it does not mind that, SIGKILL.
+    fn cpu_limit_hit(&self, status: i32, usage: Usage) -> bool {
+        const SIGKILL: i32 = 9;
+        const SIGXCPU: i32 = 24;
+        let Some(limit) = self.request.policy.resources.max_cpu else { return false };
+        match status & 0x7f {
+            SIGXCPU => true,
+            SIGKILL => usage.cpu_ms >= limit.0,
+            _ => false,
+        }
+    }
+
+    fn why_not_executed(&self, command: &[OsString], errno: i32) -> (String, i32) {
+        const ENOENT: i32 = 2;
+        let program =
+            command.first().map(|p| printable(&p.to_string_lossy())).unwrap_or_default();
+        let error = io::Error::from_raw_os_error(errno);
+        if errno != ENOENT {
+            return (format!("cannot execute {program}: {error}"), 126);
+        }
+        let on_host = self.program_on_host(command);
+        let why = if on_host.is_absolute() && on_host.is_file() {
+            let directory = on_host.parent().unwrap_or(&on_host);
+            format!(
+                "{program}: not found in the sandbox. It is {} on the host, which is not visible inside, or it needs an interpreter that is not: --ro {} makes it visible",
+                printable(&on_host.to_string_lossy()),
+                printable(&directory.to_string_lossy())
+            )
+        } else {
+            format!("{program}: command not found")
+        };
+        (why, 127)
+    }
+}
+
+fn tell_of_signal(supervised: &Supervised, record: &mut Record<'_>) -> Result<(), AuditError> {
+    match supervised.status() {
+        Some(status) if status & 0x7f != 0 => record.signal(status & 0x7f, Fate::EndedTheCommand, &[]),
+        _ => Ok(()),
+    }
+}
+
+/// The event that ends a command.
+pub fn exited(report: &Report, violations: u64, sandbox_id: &str) -> NewEvent {
+    NewEvent::new(EventKind::SandboxExited, sandbox_id)
+        .with("exitCode", report.exit_code)
+        .with("signal", json!(report.signal))
+        .with("outcome", json!(report.outcome))
+        .with("durationMs", report.duration_ms)
+        .with("usage", json!(report.usage))
+        .with("violations", violations)
+}

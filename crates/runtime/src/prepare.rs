@@ -1,0 +1,259 @@
+//! A request that has been checked, and what it takes to build its sandbox. Nothing has been started yet.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
+
+use lazaret_audit::{AuditError, EventKind, NewEvent, redact};
+use lazaret_policy::{Policy, schema::Level};
+use lazaret_sandbox::{
+    Layer, Plan,
+    linux::{
+        cgroup::Cgroup,
+        launch::{Birth, LaunchError, Sandbox, Stem},
+    },
+    spec::Terminal,
+};
+
+use crate::{
+    approvals::ApprovalError,
+    filter,
+    lower::{self, LowerError, Lowered},
+    quarantine::{Entry, Quarantine, QuarantineError},
+    report::printable,
+    request::{Request, Requirement, TerminalUse},
+    supervise::SuperviseError,
+    terminal,
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    #[error(transparent)]
+    Approval(#[from] ApprovalError),
+    #[error("the audit log cannot be used, so nothing was started: {0}")]
+    Audit(#[from] AuditError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(
+        "user namespaces are refused on this host ({source}), so level {level} cannot be enforced. \
+         `lazaret doctor` names the cause and the fix; --warn runs with what is left"
+    )]
+    NamespacesRefused { level: u8, source: io::Error },
+    #[error(
+        "level {level} needs {}, which this host does not give; nothing was started. `lazaret doctor` names the cause and the fix; --warn runs without",
+        names(missing)
+    )]
+    Short { level: u8, missing: Vec<Layer> },
+    #[error(
+        "{0} cannot be enforced by this sandbox, and nothing is run that is weaker than its policy says; --warn runs without"
+    )]
+    Unenforceable(String),
+    #[error(
+        "{what} cannot be enforced: {why}, and nothing is run that is weaker than its policy says. `lazaret doctor` names the cause and the fix; --warn runs without"
+    )]
+    NeedsGroup { what: String, why: String },
+    #[error(
+        "network access (allowNetwork) is not available: a sandbox has no way out. Set network.allowNetwork to false"
+    )]
+    Network,
+    #[error(
+        "standard stream {0} is a directory: through it the command would hold a door to the host's files"
+    )]
+    DirectoryAsStream(u8),
+    #[error(
+        "{tool} is quarantined since sandbox {}: {}. After a look at it, `lazaret tool release {tool}` lets it run again",
+        entry.sandbox_id, printable(&entry.reason)
+    )]
+    Quarantined { tool: String, entry: Box<Entry> },
+    #[error(transparent)]
+    Quarantine(#[from] QuarantineError),
+    #[error("the sandbox is gone: what ran in it last had to be ended together with it")]
+    Gone,
+    #[error("level 0 has no sandbox that could be kept: run the command instead")]
+    NoWalls,
+    #[error(transparent)]
+    Supervise(SuperviseError),
+    #[error("cannot handle signals: {0}")]
+    Signals(#[source] io::Error),
+}
+
+fn names(layers: &[Layer]) -> String {
+    layers.iter().map(|layer| layer.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// A request that has been checked and lowered, but of which nothing has been started.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(crate) request: Request,
+    pub(crate) lowered: Lowered,
+}
+
+/// Checks everything that can be checked without starting anything.
+pub fn prepare(request: Request) -> Result<Prepared, RunError> {
+    if request.policy.network.allow_network && request.policy.isolation_level == Level::Full {
+        return Err(RunError::Network);
+    }
+    let unenforceable = unenforceable(&request.policy);
+    if request.requirement == Requirement::Enforce
+        && let Some(what) = unenforceable.first()
+    {
+        return Err(RunError::Unenforceable((*what).to_owned()));
+    }
+    let mut lowered = lower::lower(&request)?;
+    if let Some(number) = terminal::directory_among_streams() {
+        lowered.notes.push(format!("standard stream {number} is a directory, which would be a door to the host's files: the command gets nothing there"));
+    }
+    lowered.notes.extend(unenforceable.iter().map(|what| format!("weaker: {what} is not enforced")));
+    if request.terminal == TerminalUse::WhenInteractive
+        && let Some((rows, columns)) = terminal::interactive()
+    {
+        lowered.spec.terminal = Terminal::Own { rows, columns };
+    }
+    Ok(Prepared { request, lowered })
+}
+
+/// What the policy says and this sandbox cannot hold.
+fn unenforceable(policy: &Policy) -> Vec<&'static str> {
+    let network = &policy.network;
+    let by_host = !network.allowed_hosts.is_empty() || !network.allowed_ports.is_empty();
+    let shared = policy.isolation_level == Level::Process && network.allow_network;
+    [
+        (
+            shared && by_host,
+            "network.allowedHosts or allowedPorts at level 1, which uses the host's network,",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(asked, what)| asked.then_some(what))
+    .collect()
+}
+
+impl Prepared {
+    pub fn plan(&self) -> Plan {
+        Plan::of(&self.lowered.spec)
+    }
+
+    /// Things a person should know, which do not stop the run.
+    pub fn notes(&self) -> &[String] {
+        &self.lowered.notes
+    }
+
+    pub(crate) fn refuse_quarantined(&self) -> Result<(), RunError> {
+        let (Some(tool), Some(state)) = (&self.request.tool, &self.request.state) else { return Ok(()) };
+        match Quarantine::open(state).check(tool)? {
+            Some(entry) => Err(RunError::Quarantined { tool: tool.clone(), entry: Box::new(entry) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Launches with everything; where namespaces are refused and that is acceptable, with what is left.
+    pub(crate) fn build(
+        &mut self,
+        birth: Birth<'_>,
+        stem: Option<Stem>,
+        record: impl Fn() -> Result<(), AuditError>,
+    ) -> Result<Sandbox, RunError> {
+        let level = self.request.policy.isolation_level.number();
+        let meanwhile = || record().map_err(RunError::Audit);
+        let group = self.make_group()?;
+        let spec = &self.lowered.spec;
+        let stem = stem.filter(|stem| stem.fits(spec));
+        let built = match (stem, group) {
+            (Some(stem), None) => stem.grow(birth, spec, meanwhile),
+            // Moving into a group can take ten milliseconds, being born in one takes none.
+            (Some(mut stem), Some(group)) if group.clone_target().is_none() => {
+                stem.join(group).map_err(RunError::Launch).and_then(|()| stem.grow(birth, spec, meanwhile))
+            }
+            (_, group) => Stem::start_in(birth, spec.namespaces, spec.identity, group)
+                .map_err(RunError::Launch)
+                .and_then(|stem| stem.grow(birth, spec, meanwhile)),
+        };
+        match built {
+            Err(RunError::Launch(LaunchError::NamespacesRefused { source })) => {
+                if self.request.requirement == Requirement::Enforce {
+                    return Err(RunError::NamespacesRefused { level, source });
+                }
+                self.lowered = lower::without_namespaces(&self.lowered, &self.request.policy);
+                let spec = &self.lowered.spec;
+                Stem::start_in(birth, spec.namespaces, spec.identity, None)
+                    .map_err(RunError::Launch)?
+                    .grow(birth, spec, meanwhile)
+            }
+            other => other,
+        }
+    }
+
+    /// The control group that holds the limits on everything together. Where none can be had, what can be
+    /// sampled is sampled, and what would slip through between two looks is closed.
+    fn make_group(&mut self) -> Result<Option<Cgroup>, RunError> {
+        let wanted = self.lowered.spec.group;
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        match Cgroup::make(&wanted) {
+            Ok(group) => {
+                // The group counts what is used, not what is reserved.
+                self.lowered.spec.limits.data = None;
+                // It also tells when it refuses another process.
+                self.lowered.spec.limits.processes = None;
+                Ok(Some(group))
+            }
+            Err(error) => {
+                let only_by_group = [
+                    (wanted.cpu_percent.is_some(), "resources.maxCPUPercent"),
+                    (wanted.io_bytes.is_some(), "resources.maxIOBandwidth"),
+                    (wanted.io_operations.is_some(), "resources.maxIOPS"),
+                ];
+                let lost: Vec<&str> =
+                    only_by_group.iter().filter_map(|(asked, name)| asked.then_some(*name)).collect();
+                if let Some(what) = lost.first()
+                    && self.request.requirement == Requirement::Enforce
+                {
+                    return Err(RunError::NeedsGroup { what: (*what).to_owned(), why: error.to_string() });
+                }
+                self.lowered
+                    .notes
+                    .extend(lost.iter().map(|what| format!("weaker: {what} is not enforced ({error})")));
+                if let Some(filter) = &mut self.lowered.spec.filter {
+                    if wanted.memory.is_some() {
+                        filter::close_uncounted_memory(filter);
+                    }
+                    if self.request.policy.process.max_processes.is_some() {
+                        filter::count_processes(filter);
+                        self.lowered.counts_processes = true;
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    pub(crate) fn created(&self, sandbox_id: &str) -> NewEvent {
+        let argv: Vec<String> =
+            self.request.command.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        NewEvent::new(EventKind::SandboxCreated, sandbox_id)
+            .with("command", redact::argv(&argv))
+            .with("directory", self.request.directory.to_string_lossy())
+            .with("level", self.request.policy.isolation_level.number())
+            .with("uid", rustix::process::getuid().as_raw())
+    }
+
+    /// Where the program is on the host: for approvals and for telling why it was not found inside.
+    pub(crate) fn program_on_host(&self, command: &[OsString]) -> PathBuf {
+        let Some(program) = command.first() else { return PathBuf::new() };
+        if program.as_bytes().contains(&b'/') {
+            return self.request.directory.join(program);
+        }
+        let path = self.request.environment.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value);
+        path.into_iter()
+            .flat_map(std::env::split_paths)
+            .map(|directory| directory.join(program))
+            .find(|candidate| candidate.is_file())
+            .unwrap_or_else(|| PathBuf::from(program))
+    }
+}
