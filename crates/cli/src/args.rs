@@ -19,6 +19,15 @@ pub struct Args {
 pub enum Command {
     /// Run a command in a sandbox
     Run(Box<Run>),
+    /// Show what a run with --cow changed
+    Diff(Diff),
+    /// Apply what a run with --cow changed to the host
+    Commit(Commit),
+    /// Forget what a run with --cow changed
+    Discard(Discard),
+    /// Run registered tools; bar them and let them run again
+    #[command(subcommand)]
+    Tool(Tool),
     /// Say what this host can enforce, and how to get the rest
     Doctor(Doctor),
     /// Check policies, print their schema or a built-in one
@@ -136,6 +145,85 @@ pub enum OnSuccess {
     Keep,
     /// Throw them away
     Discard,
+}
+
+/// Unified diffs for text, a line each for the rest. What acts on the next run (git hooks, CI files, build
+/// scripts, settings of editors and agents) stands apart, and so does what is never applied.
+#[derive(Debug, ClapArgs)]
+pub struct Diff {
+    /// The transaction, its sandbox, or the beginning of its id [default: the newest of this directory]
+    pub id: Option<String>,
+    /// One line for each change
+    #[arg(long)]
+    pub stat: bool,
+    /// List all transactions instead
+    #[arg(long, conflicts_with_all = ["id", "stat"])]
+    pub list: bool,
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Each file is applied as a whole or not at all, and a commit that was cut off is finished by the next call.
+/// Refuses (exit 1) when a file has changed on the host since the run began.
+#[derive(Debug, ClapArgs)]
+pub struct Commit {
+    /// The transaction, its sandbox, or the beginning of its id [default: the newest of this directory]
+    pub id: Option<String>,
+    /// Also apply what acts on the next run: git hooks, CI files, build scripts, settings
+    #[arg(long)]
+    pub include_persistence: bool,
+    /// Leave out what has changed on the host meanwhile, and apply the rest
+    #[arg(long)]
+    pub leave_conflicts: bool,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Discard {
+    /// The transaction, its sandbox, or the beginning of its id [default: the newest of this directory]
+    pub id: Option<String>,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Tool {
+    /// List the registered tools, and what is quarantined
+    List {
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a registered tool in its sandbox; the result is JSON on standard output
+    Run(ToolRun),
+    /// Bar a tool from running
+    Quarantine {
+        name: String,
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Let a quarantined tool run again
+    Release {
+        name: String,
+        /// Why it may run again; goes into the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+}
+
+/// Tools are declared in tools.toml, in $XDG_CONFIG_HOME/lazaret or /etc/lazaret.
+#[derive(Debug, ClapArgs)]
+pub struct ToolRun {
+    pub name: String,
+    /// The input: JSON, or @FILE, or - for standard input [default: {}]
+    #[arg(long, value_name = "JSON")]
+    pub input: Option<String>,
+    /// The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    /// The result is JSON in any case
+    #[arg(long, hide = true)]
+    pub json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -2,7 +2,12 @@
 //!
 //! `pool LAZARET DIRECTORY rate SECONDS THREADS LEVEL` creates, uses and destroys as fast as it can;
 //! `pool LAZARET DIRECTORY alive COUNT LEVEL` keeps that many at once and executes a command in each.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::indexing_slicing, reason = "an example may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "an example may fail loudly"
+)]
 
 use std::{
     path::Path,
@@ -18,8 +23,7 @@ fn request(directory: &Path, level: &str) -> Request {
         isolation_level: if level == "1" { Level::Process } else { Level::Full },
         ..Policy::default()
     };
-    policy.filesystem.read_only_paths =
-        ["/usr", "/bin", "/lib", "/lib64", "/etc"].map(Into::into).to_vec();
+    policy.filesystem.read_only_paths = ["/usr", "/bin", "/lib", "/lib64", "/etc"].map(Into::into).to_vec();
     policy.filesystem.read_write_paths = vec![directory.to_owned()];
     Request::new(policy, directory, directory.join("audit.jsonl"))
 }
@@ -43,7 +47,10 @@ fn main() {
                     });
                 }
             });
-            println!("{:.0} sandboxes created and destroyed in a second", created.into_inner() as f64 / seconds as f64);
+            println!(
+                "{:.0} sandboxes created and destroyed in a second",
+                created.into_inner() as f64 / seconds as f64
+            );
         }
         _ => {
             let (count, level) = (words[4].parse().unwrap(), &words[5]);
@@ -51,13 +58,14 @@ fn main() {
             let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
             rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
             let started = Instant::now();
-            let mut all: Vec<Sandbox> = (0..count)
-                .map(|_| Sandbox::create(&launcher, request(directory, level)).unwrap())
-                .collect();
+            let mut all: Vec<Sandbox> =
+                (0..count).map(|_| Sandbox::create(&launcher, request(directory, level)).unwrap()).collect();
             let created = started.elapsed();
             let good = all
                 .iter_mut()
-                .filter_map(|sandbox| sandbox.command("/bin/true").status().inspect_err(|error| println!("{error}")).ok())
+                .filter_map(|sandbox| {
+                    sandbox.command("/bin/true").status().inspect_err(|error| println!("{error}")).ok()
+                })
                 .filter(|report| report.exit_code == 0)
                 .count();
             println!("{count} alive after {created:.2?}, {good} executed a command");

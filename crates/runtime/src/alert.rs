@@ -74,9 +74,8 @@ impl Destinations {
             }
             let text = fs::read_to_string(file)
                 .map_err(|source| AlertError::Unreadable { file: file.clone(), source })?;
-            let configuration: Configuration = toml::from_str(&text).map_err(|error| {
-                AlertError::Malformed { file: file.clone(), message: error.to_string() }
-            })?;
+            let configuration: Configuration = toml::from_str(&text)
+                .map_err(|error| AlertError::Malformed { file: file.clone(), message: error.to_string() })?;
             let destinations = configuration.alert;
             if let Some(webhook) = &destinations.webhook {
                 endpoint(webhook)?;
@@ -220,7 +219,13 @@ mod tests {
     fn a_command_gets_the_alert_and_its_failure_is_told() {
         let file = std::env::temp_dir().join(format!("lazaret-alert-{}", std::process::id()));
         let command = |script: &str| Destinations {
-            command: Some(vec!["sh".into(), "-c".into(), script.into(), "sh".into(), file.to_str().unwrap().into()]),
+            command: Some(vec![
+                "sh".into(),
+                "-c".into(),
+                script.into(),
+                "sh".into(),
+                file.to_str().unwrap().into(),
+            ]),
             webhook: None,
         };
         let alert = serde_json::json!({ "event": "ESCAPE_ATTEMPT" });

@@ -55,7 +55,8 @@ impl Prepared {
             record.limit(exceeded)?;
         }
         record.close()?;
-        let mut outcome = self.outcome(command, record.sandbox_id(), enforcement, &supervised, usage, duration);
+        let mut outcome =
+            self.outcome(command, record.sandbox_id(), enforcement, &supervised, usage, duration);
         outcome.report.violations = record.violations().to_vec();
         outcome.report.limits = record.limits().to_vec();
         if outcome.report.outcome == Ending::Escape {
@@ -144,8 +145,7 @@ impl Prepared {
 
     fn why_not_executed(&self, command: &[OsString], errno: i32) -> (String, i32) {
         const ENOENT: i32 = 2;
-        let program =
-            command.first().map(|p| printable(&p.to_string_lossy())).unwrap_or_default();
+        let program = command.first().map(|p| printable(&p.to_string_lossy())).unwrap_or_default();
         let error = io::Error::from_raw_os_error(errno);
         if errno != ENOENT {
             return (format!("cannot execute {program}: {error}"), 126);

@@ -142,8 +142,11 @@ pub fn build(policy: &Policy, circumstances: Circumstances) -> Filter {
             rule.cases.push(case([Test::equals(0, 63)], Action::Allow));
         }
     }
-    let mut filter =
-        Filter { rules: rules.into_values().collect(), unlisted: Action::Errno(ENOSYS), foreign: Action::Notify };
+    let mut filter = Filter {
+        rules: rules.into_values().collect(),
+        unlisted: Action::Errno(ENOSYS),
+        foreign: Action::Notify,
+    };
     if counts_processes(policy) {
         count_processes(&mut filter);
     }

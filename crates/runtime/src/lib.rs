@@ -4,8 +4,8 @@
 
 pub mod alert;
 pub mod approvals;
-pub mod doctor;
 mod conclude;
+pub mod doctor;
 mod environment;
 mod filter;
 mod growth;
@@ -21,7 +21,7 @@ pub mod report;
 pub mod request;
 mod respond;
 pub mod run;
-mod settle;
+pub mod settle;
 pub mod state;
 mod supervise;
 mod terminal;
@@ -36,7 +36,7 @@ pub use lazaret_sandbox::linux::{
     sys::ignore_file_size_signal,
 };
 pub use life::{Child, Command, Output, Sandbox, Stdio};
+pub use prepare::{Prepared, RunError, prepare};
 pub use report::Report;
 pub use request::{Request, Requirement};
-pub use prepare::{Prepared, RunError, prepare};
 pub use run::{Outcome, begin};

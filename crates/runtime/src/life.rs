@@ -445,8 +445,11 @@ fn watch_over(
         supervise::supervise(inner, &mut watch, &mut record, &mut meter, until, None, limit, None)
             .map_err(RunError::Supervise)?;
     let departure = supervised.departure.unwrap_or_default();
-    let survives =
-        if supervised.ended.is_none() && supervised.departure.is_some() { Survives::Yes } else { Survives::No };
+    let survives = if supervised.ended.is_none() && supervised.departure.is_some() {
+        Survives::Yes
+    } else {
+        Survives::No
+    };
     let outcome = prepared.conclude(
         Finished {
             command: argv,

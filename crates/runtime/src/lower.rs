@@ -15,8 +15,8 @@ use lazaret_policy::{
 use lazaret_sandbox::{
     Layer, Spec,
     spec::{
-        Access, Command, Entry, Exec, Group, Identity, Landlock, LandlockAccess, LandlockRule, Limits, Namespaces,
-        Owner, Scratch, Terminal, Walls,
+        Access, Command, Entry, Exec, Group, Identity, Landlock, LandlockAccess, LandlockRule, Limits,
+        Namespaces, Owner, Scratch, Terminal, Walls,
     },
 };
 

@@ -9,9 +9,16 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use lazaret_policy::{Policy, schema::Level, units::{Bytes, Millis}};
+use lazaret_policy::{
+    Policy,
+    schema::Level,
+    units::{Bytes, Millis},
+};
 use lazaret_sandbox::{
-    linux::{cgroup::{Consumption, Kind}, launch::Sandbox},
+    linux::{
+        cgroup::{Consumption, Kind},
+        launch::Sandbox,
+    },
     spec::{Access, Entry, Group, Limits, Namespaces, Scratch},
 };
 use serde::Serialize;
@@ -227,10 +234,8 @@ impl Meter {
                 )
             }));
             found.extend(self.inodes.filter(|limit| grown.inodes > *limit).map(|limit| {
-                let description = format!(
-                    "{} files were made, the limit is {limit} (filesystem.maxInodes)",
-                    grown.inodes
-                );
+                let description =
+                    format!("{} files were made, the limit is {limit} (filesystem.maxInodes)", grown.inodes);
                 ended("maxInodes", limit, grown.inodes, description)
             }));
             if self.total_size.is_some() {
@@ -289,10 +294,8 @@ impl Meter {
         let Some(used) = storage(sandbox) else { return };
         if used.bytes_free == 0 {
             let limit = self.scratch.bytes;
-            let description = format!(
-                "private storage is full: {} (--max-write, filesystem.maxTotalSize)",
-                Bytes(limit)
-            );
+            let description =
+                format!("private storage is full: {} (--max-write, filesystem.maxTotalSize)", Bytes(limit));
             found.push(refused("maxTotalSize", limit, used.bytes, description));
         }
         if used.inodes_free == 0 {

@@ -1,11 +1,6 @@
 //! A request that has been checked, and what it takes to build its sandbox. Nothing has been started yet.
 
-use std::{
-    ffi::OsString,
-    io,
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-};
+use std::{ffi::OsString, io, os::unix::ffi::OsStrExt, path::PathBuf, time::SystemTime};
 
 use lazaret_audit::{AuditError, EventKind, NewEvent, redact};
 use lazaret_policy::{Policy, schema::Level};
@@ -17,6 +12,7 @@ use lazaret_sandbox::{
     },
     spec::Terminal,
 };
+use lazaret_transaction::{CollectError, CommitError, KeepError, StoreError};
 
 use crate::{
     approvals::ApprovalError,
@@ -24,7 +20,8 @@ use crate::{
     lower::{self, LowerError, Lowered},
     quarantine::{Entry, Quarantine, QuarantineError},
     report::printable,
-    request::{Request, Requirement, TerminalUse},
+    request::{Request, Requirement, TerminalUse, Writing},
+    settle,
     supervise::SuperviseError,
     terminal,
 };
@@ -72,6 +69,16 @@ pub enum RunError {
     Quarantined { tool: String, entry: Box<Entry> },
     #[error(transparent)]
     Quarantine(#[from] QuarantineError),
+    #[error("there is no place for transactions: set HOME or XDG_STATE_HOME")]
+    NoState,
+    #[error("what the command wrote cannot be read: {0}")]
+    Collect(#[from] CollectError),
+    #[error("what the command wrote cannot be kept: {0}")]
+    Keep(#[from] KeepError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
     #[error("the sandbox is gone: what ran in it last had to be ended together with it")]
     Gone,
     #[error("level 0 has no sandbox that could be kept: run the command instead")]
@@ -91,6 +98,8 @@ fn names(layers: &[Layer]) -> String {
 pub struct Prepared {
     pub(crate) request: Request,
     pub(crate) lowered: Lowered,
+    /// What changes on the host from now on is no longer what the sandbox began with.
+    pub(crate) began: SystemTime,
 }
 
 /// Checks everything that can be checked without starting anything.
@@ -104,6 +113,10 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     {
         return Err(RunError::Unenforceable((*what).to_owned()));
     }
+    if request.writing != Writing::Through && request.state.is_none() {
+        return Err(RunError::NoState);
+    }
+    let began = settle::file_time();
     let mut lowered = lower::lower(&request)?;
     if let Some(number) = terminal::directory_among_streams() {
         lowered.notes.push(format!("standard stream {number} is a directory, which would be a door to the host's files: the command gets nothing there"));
@@ -114,7 +127,7 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     {
         lowered.spec.terminal = Terminal::Own { rows, columns };
     }
-    Ok(Prepared { request, lowered })
+    Ok(Prepared { request, lowered, began })
 }
 
 /// What the policy says and this sandbox cannot hold.
@@ -122,15 +135,10 @@ fn unenforceable(policy: &Policy) -> Vec<&'static str> {
     let network = &policy.network;
     let by_host = !network.allowed_hosts.is_empty() || !network.allowed_ports.is_empty();
     let shared = policy.isolation_level == Level::Process && network.allow_network;
-    [
-        (
-            shared && by_host,
-            "network.allowedHosts or allowedPorts at level 1, which uses the host's network,",
-        ),
-    ]
-    .into_iter()
-    .filter_map(|(asked, what)| asked.then_some(what))
-    .collect()
+    [(shared && by_host, "network.allowedHosts or allowedPorts at level 1, which uses the host's network,")]
+        .into_iter()
+        .filter_map(|(asked, what)| asked.then_some(what))
+        .collect()
 }
 
 impl Prepared {

@@ -87,9 +87,9 @@ fn process(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
     let status = read(proc, &format!("{pid}/status")).unwrap_or_default();
     let status = String::from_utf8_lossy(&status);
     let kilobytes = |key: &str| {
-        status.lines().find_map(|line| {
-            line.strip_prefix(key)?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-        })
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
     };
     let memory = (kilobytes("RssAnon:").unwrap_or(0) + kilobytes("RssShmem:").unwrap_or(0)) << 10;
     Some(Process {

@@ -132,7 +132,8 @@ impl Report {
                 self.trace.as_ref().map_or_else(|| "the log".to_owned(), |path| path.display().to_string()),
             );
         }
-        if let Some(transaction) = self.transaction.as_ref().filter(|it| it.state != TransactionState::Empty) {
+        if let Some(transaction) = self.transaction.as_ref().filter(|it| it.state != TransactionState::Empty)
+        {
             let _ = writeln!(text, "lazaret: {}", transaction.description);
         }
         for exceeded in self.limits.iter().filter(|limit| limit.consequence == Consequence::Refused) {

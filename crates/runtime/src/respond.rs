@@ -43,7 +43,8 @@ pub fn respond(
             match Quarantine::open(state).add(entry) {
                 Ok(_) => {
                     report.quarantined = Some(tool.to_owned());
-                    let details = [("tool", json!(tool)), ("reason", json!(reason)), ("by", json!("lazaret"))];
+                    let details =
+                        [("tool", json!(tool)), ("reason", json!(reason)), ("by", json!("lazaret"))];
                     record.event(EventKind::ToolQuarantined, &details)?;
                 }
                 Err(error) => failed(record, &format!("the tool {tool} could not be barred: {error}"))?,
@@ -67,8 +68,11 @@ pub fn respond(
 }
 
 fn failed(record: &mut Record<'_>, what: &str) -> Result<(), AuditError> {
-    let details =
-        [("description", json!("part of the escape response failed")), ("error", json!(what)), ("severity", json!(Severity::High))];
+    let details = [
+        ("description", json!("part of the escape response failed")),
+        ("error", json!(what)),
+        ("severity", json!(Severity::High)),
+    ];
     record.event(EventKind::SecurityAlert, &details)
 }
 

@@ -76,10 +76,18 @@ const CREDENTIALS_IN_TOOLCHAINS: [&str; 6] =
 /// One path of the view before it is put in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    Bind { object: Object, kind: Kind, access: Access, exec: Exec, owner: Owner },
+    Bind {
+        object: Object,
+        kind: Kind,
+        access: Access,
+        exec: Exec,
+        owner: Owner,
+    },
     /// Bound onto itself.
     Pin,
-    Private { mode: u32 },
+    Private {
+        mode: u32,
+    },
     Symlink(PathBuf),
     Proc,
     Dev,
@@ -417,12 +425,8 @@ impl View<'_> {
     /// Every writable path becomes a layer of its own, and so does everything that is mounted below one.
     pub fn copy_on_write(&mut self) -> Result<(), LowerError> {
         let is_writable = |node: &Node| matches!(node, Node::Bind { access: Access::ReadWrite, .. });
-        let writable: Vec<PathBuf> = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| is_writable(node))
-            .map(|(path, _)| path.clone())
-            .collect();
+        let writable: Vec<PathBuf> =
+            self.nodes.iter().filter(|(_, node)| is_writable(node)).map(|(path, _)| path.clone()).collect();
         for path in &writable {
             let above = path.parent().and_then(|parent| {
                 self.nodes
@@ -431,10 +435,8 @@ impl View<'_> {
                     .max_by_key(|(at, _)| at.as_os_str().len())
             });
             // Only there so that it cannot be moved: it is part of the layer above.
-            let pin = matches!(
-                above,
-                Some((_, Node::Pin | Node::Bind { access: Access::CopyOnWrite, .. }))
-            ) && !self.sockets.contains(path);
+            let pin = matches!(above, Some((_, Node::Pin | Node::Bind { access: Access::CopyOnWrite, .. })))
+                && !self.sockets.contains(path);
             match self.nodes.get_mut(path) {
                 Some(node) if pin => *node = Node::Pin,
                 Some(Node::Bind { access, .. }) if !self.sockets.contains(path) => {
@@ -446,7 +448,9 @@ impl View<'_> {
         let layers: Vec<(PathBuf, Node)> = self
             .nodes
             .iter()
-            .filter(|(_, node)| matches!(node, Node::Bind { access: Access::CopyOnWrite, kind: Kind::Directory, .. }))
+            .filter(|(_, node)| {
+                matches!(node, Node::Bind { access: Access::CopyOnWrite, kind: Kind::Directory, .. })
+            })
             .map(|(path, node)| (path.clone(), node.clone()))
             .collect();
         let mounts = if layers.is_empty() { Vec::new() } else { mount_points() };

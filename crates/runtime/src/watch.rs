@@ -246,6 +246,7 @@ impl<'a> Watch<'a> {
         violation: Violation,
         record: &mut Record<'_>,
     ) -> Result<After, AuditError> {
+        let violation = Violation { event: kind.to_string(), ..violation };
         let escape = violation.severity == Severity::Critical && self.lowered.on_escape == OnEscape::Kill;
         let description = format!("{} by {}", violation.description, printable(&violation.process));
         record.violation(kind, violation.clone())?;

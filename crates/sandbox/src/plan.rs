@@ -4,8 +4,8 @@
 use std::{fmt, path::PathBuf};
 
 use crate::spec::{
-    Access, Entry, Exec, Group, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces, Owner, Scratch,
-    Spec, Terminal, Walls,
+    Access, Entry, Exec, Group, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces, Owner,
+    Scratch, Spec, Terminal, Walls,
 };
 
 /// One step. The order of the variants is the order in which they appear.

@@ -5,6 +5,8 @@ mod bench;
 mod doctor;
 mod policy;
 mod run;
+mod tool;
+mod transaction;
 
 use std::ffi::OsString;
 
@@ -33,6 +35,10 @@ pub fn begin_early(arguments: impl Iterator<Item = OsString>) -> Option<Stem> {
 pub fn dispatch(args: Args, stem: Option<Stem>) -> anyhow::Result<Exit> {
     match args.command {
         Command::Run(args) => run::run(*args, stem),
+        Command::Diff(args) => transaction::diff(&args),
+        Command::Commit(args) => transaction::commit(&args),
+        Command::Discard(args) => transaction::discard(&args),
+        Command::Tool(command) => tool::tool(command),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Policy(command) => policy::policy(command),
         Command::Profile(command) => policy::profile(command),

@@ -18,6 +18,7 @@ use lazaret_runtime::{
     alert::{self, Destinations},
     prepare,
     request::{OnSuccess, TerminalUse, Writing},
+    settle,
     state::Directories,
 };
 use rustix::fs::OFlags;
@@ -34,6 +35,9 @@ pub fn run(args: Run, stem: Option<Stem>) -> anyhow::Result<Exit> {
     if args.audit.is_some() && !args.plan {
         // Made before the view is: a log inside it is covered from the start.
         lazaret_audit::Log::open(&request.audit_log)?;
+    }
+    if let Some(state) = request.state.as_ref().filter(|_| !args.plan) {
+        settle::recover(state, &request.audit_log)?.iter().for_each(|sentence| output::warning(sentence));
     }
     let prepared = prepare(request)?;
     if args.plan {

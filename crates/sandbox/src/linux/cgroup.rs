@@ -133,8 +133,7 @@ impl Cgroup {
                 }
                 Version::One => {
                     sum.cpu_us = number(&file("cpuacct.usage")).map_or(sum.cpu_us, |nanos| nanos / 1000);
-                    sum.memory_peak =
-                        number(&file("memory.max_usage_in_bytes")).unwrap_or(sum.memory_peak);
+                    sum.memory_peak = number(&file("memory.max_usage_in_bytes")).unwrap_or(sum.memory_peak);
                     sum.oom_kills += field(&file("memory.oom_control"), "oom_kill").unwrap_or(0);
                     sum.tasks_refused += field(&file("pids.events"), "max").unwrap_or(0);
                     sum.io_bytes += last_number(&file("blkio.throttle.io_service_bytes"));
@@ -294,9 +293,7 @@ fn last_number(text: &str) -> u64 {
 
 fn io_stat(text: &str) -> u64 {
     text.split_whitespace()
-        .filter_map(|word| {
-            number(word.strip_prefix("rbytes=").or_else(|| word.strip_prefix("wbytes="))?)
-        })
+        .filter_map(|word| number(word.strip_prefix("rbytes=").or_else(|| word.strip_prefix("wbytes="))?))
         .sum()
 }
 

@@ -396,8 +396,7 @@ impl Child {
             Namespaces::AllButNetwork => Network::Shared,
             Namespaces::None => Network::Unknown,
         };
-        let broker =
-            Broker { guarded: spec.guarded.clone(), sockets: spec.sockets.clone(), network, proc };
+        let broker = Broker { guarded: spec.guarded.clone(), sockets: spec.sockets.clone(), network, proc };
         init::run(control, duty, spec.namespaces, &broker)
     }
 

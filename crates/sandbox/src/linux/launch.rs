@@ -127,7 +127,10 @@ pub enum FromInit {
     Exited(Departure),
     Acted(Reply),
     /// A process that nobody else waited for was ended by this signal.
-    Died { pid: i32, signal: i32 },
+    Died {
+        pid: i32,
+        signal: i32,
+    },
     /// Init is gone.
     Gone,
 }
@@ -143,7 +146,8 @@ pub struct Departure {
 
 impl Departure {
     pub(super) fn to_bytes(self) -> Vec<u8> {
-        [&self.status.to_le_bytes()[..], &self.cpu_ms.to_le_bytes(), &self.max_rss_bytes.to_le_bytes()].concat()
+        [&self.status.to_le_bytes()[..], &self.cpu_ms.to_le_bytes(), &self.max_rss_bytes.to_le_bytes()]
+            .concat()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Departure> {
@@ -208,12 +212,12 @@ impl Stem {
             Birth::By(launcher) => {
                 let group = target.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3)).transpose();
                 let group = group.map_err(|error| LaunchError::Channel(error.into()))?;
-                launcher
-                    .start_sandbox(namespaces, group, child_control, child_launch)
-                    .map_err(|error| match error {
+                launcher.start_sandbox(namespaces, group, child_control, child_launch).map_err(|error| {
+                    match error {
                         LauncherError::Refused(source) => refused(source),
                         other => LaunchError::Launcher(other),
-                    })?
+                    }
+                })?
             }
         };
         let sandbox = Sandbox {
@@ -366,11 +370,7 @@ impl Sandbox {
 
     /// Starts another command in a sandbox that was made without one; its process has reported and waits for
     /// the word to go. What is left of an earlier one is gone by then.
-    pub fn execute(
-        &mut self,
-        command: &Command,
-        streams: [BorrowedFd<'_>; 3],
-    ) -> Result<(), LaunchError> {
+    pub fn execute(&mut self, command: &Command, streams: [BorrowedFd<'_>; 3]) -> Result<(), LaunchError> {
         check(command)?;
         if let Identity::Mapped { host, .. } = self.identity {
             give_pipes_to(host, streams);

@@ -131,9 +131,7 @@ pub fn serve() -> ! {
     let _ = rustix::thread::set_name(c"lazaret-launch");
     let Ok(line) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else { sys::exit_now(125) };
     let line = Channel::from_descriptor(line);
-    if let Ok(null) =
-        rustix::fs::open(c"/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())
-    {
+    if let Ok(null) = rustix::fs::open(c"/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()) {
         let _ = rustix::stdio::dup2_stdin(&null);
     }
     let Ok(children) = sys::signals_as_descriptor(&[libc::SIGCHLD]) else { sys::exit_now(125) };
@@ -182,8 +180,6 @@ fn grant(line: &Channel) -> Option<()> {
             sys::exit_now(0)
         }
         Ok(Cloned::Parent { pid, pidfd }) => line.send(&pid.to_le_bytes(), &[pidfd.as_fd()]).ok(),
-        Err(error) => {
-            line.send(&error.raw_os_error().unwrap_or(libc::EIO).to_le_bytes(), &[]).ok()
-        }
+        Err(error) => line.send(&error.raw_os_error().unwrap_or(libc::EIO).to_le_bytes(), &[]).ok(),
     }
 }

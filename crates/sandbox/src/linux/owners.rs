@@ -84,11 +84,7 @@ impl<'a> Carriers<'a> {
 }
 
 /// Made by a short-lived process, kept by its descriptor.
-fn make_user_namespace(
-    birth: Birth<'_>,
-    owner: (u32, u32),
-    host: u32,
-) -> Result<OwnedFd, LaunchError> {
+fn make_user_namespace(birth: Birth<'_>, owner: (u32, u32), host: u32) -> Result<OwnedFd, LaunchError> {
     let (ours, theirs) = Channel::pair().map_err(LaunchError::Channel)?;
     let pid = match birth {
         Birth::By(launcher) => launcher.start_carrier(theirs).map_err(LaunchError::Launcher)?.0,

@@ -63,8 +63,7 @@ pub fn clone_tree(path: &Path, attributes: MountAttributes<'_>) -> Result<OwnedF
     if attributes.recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
-    let tree = rustix::mount::open_tree(CWD, path, flags)
-    .map_err(on(what()))?;
+    let tree = rustix::mount::open_tree(CWD, path, flags).map_err(on(what()))?;
     mount_setattr(tree.as_fd(), attributes).map_err(on(what()))?;
     Ok(tree)
 }
@@ -142,9 +141,8 @@ impl Root {
     /// Mounts an empty root and goes there. The private directories are part of it, each bound onto itself:
     /// so they share one budget, and stay writable when the root is sealed.
     pub fn create(sources: Sources, view: &[Entry], scratch: Scratch) -> Result<Root> {
-        let layered = view
-            .iter()
-            .any(|entry| matches!(entry, Entry::Bind { access: Access::CopyOnWrite, .. }));
+        let layered =
+            view.iter().any(|entry| matches!(entry, Entry::Bind { access: Access::CopyOnWrite, .. }));
         let staging = STAGING.iter().find(|path| Path::new(path).is_dir()).ok_or_else(|| {
             on("find a directory to mount the new root on")(io::Error::from_raw_os_error(libc::ENOENT))
         })?;

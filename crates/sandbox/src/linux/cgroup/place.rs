@@ -106,7 +106,12 @@ fn hierarchy(line: &str, membership: &str) -> Option<Hierarchy> {
     // What is mounted may be only a part of the hierarchy, as containers have it.
     let below = Path::new(path).strip_prefix(root).ok()?;
     let own = if below.as_os_str().is_empty() { top.clone() } else { top.join(below) };
-    Some(Hierarchy { version, controllers: if version == Version::One { options } else { Vec::new() }, top, own })
+    Some(Hierarchy {
+        version,
+        controllers: if version == Version::One { options } else { Vec::new() },
+        top,
+        own,
+    })
 }
 
 /// From the caller's own group upwards: first where the controllers are on already, then where they can be
