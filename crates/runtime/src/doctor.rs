@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::{
     alert::Destinations,
     lower,
-    request::{Request, Requirement, TerminalUse, Writing},
+    request::{OnSuccess, Request, Requirement, TerminalUse, Writing},
 };
 
 /// The result for people and programs.
@@ -71,11 +71,24 @@ fn try_out() -> (Enforcement, Option<LaunchError>) {
     if Cgroup::make(&limits).is_ok() {
         enforcement.add(Layer::Cgroup);
     }
+    if try_layer() {
+        enforcement.add(Layer::Overlay);
+    }
     (enforcement, failure)
 }
 
-fn try_sandbox() -> (Enforcement, Option<LaunchError>) {
-    let request = Request {
+/// Can a directory be made copy-on-write?
+fn try_layer() -> bool {
+    let mut request = plain_request();
+    request.policy.filesystem.read_write_paths = vec![PathBuf::from("/usr/share")];
+    request.writing = Writing::CopyOnWrite { on_success: OnSuccess::Discard };
+    let Ok(lowered) = lower::lower(&request) else { return false };
+    launch(&lowered.spec, || Ok::<_, LaunchError>(()))
+        .is_ok_and(|sandbox| sandbox.enforcement().has(Layer::Overlay))
+}
+
+fn plain_request() -> Request {
+    Request {
         policy: Policy::default(),
         command: vec!["true".into()],
         directory: PathBuf::from("/"),
@@ -89,7 +102,11 @@ fn try_sandbox() -> (Enforcement, Option<LaunchError>) {
         tool: None,
         alerts: Destinations::default(),
         own_directories: Vec::new(),
-    };
+    }
+}
+
+fn try_sandbox() -> (Enforcement, Option<LaunchError>) {
+    let request = plain_request();
     let Ok(lowered) = lower::lower(&request) else { return (Enforcement::default(), None) };
     match launch(&lowered.spec, || Ok::<_, LaunchError>(())) {
         Ok(sandbox) => (sandbox.enforcement(), None),
@@ -122,6 +139,10 @@ fn finding(layer: Layer, enforcement: &Enforcement, failure: Option<&LaunchError
             "as an ordinary user start lazaret in a delegated scope: systemd-run --user --scope -p Delegate=yes lazaret …; \
              in a container mount the cgroup filesystem writable"
                 .to_owned(),
+        ),
+        Layer::Overlay if failure.is_none() => (
+            "an overlay over private storage cannot be mounted here".to_owned(),
+            "use Linux 6.6 or newer (user attributes on tmpfs), with the overlay module loaded".to_owned(),
         ),
         _ => why_no_namespaces(failure),
     };

@@ -17,6 +17,7 @@ use lazaret_transaction::{CollectError, CommitError, KeepError, StoreError};
 use crate::{
     approvals::ApprovalError,
     filter,
+    leftovers::Note,
     lower::{self, LowerError, Lowered},
     quarantine::{Entry, Quarantine, QuarantineError},
     report::printable,
@@ -69,6 +70,8 @@ pub enum RunError {
     Quarantined { tool: String, entry: Box<Entry> },
     #[error(transparent)]
     Quarantine(#[from] QuarantineError),
+    #[error("the control group cannot be put on record, so nothing was started: {0}")]
+    Note(#[source] io::Error),
     #[error("there is no place for transactions: set HOME or XDG_STATE_HOME")]
     NoState,
     #[error("what the command wrote cannot be read: {0}")]
@@ -98,6 +101,8 @@ fn names(layers: &[Layer]) -> String {
 pub struct Prepared {
     pub(crate) request: Request,
     pub(crate) lowered: Lowered,
+    /// The control group, when there is one, is on record.
+    pub(crate) note: Option<Note>,
     /// What changes on the host from now on is no longer what the sandbox began with.
     pub(crate) began: SystemTime,
 }
@@ -127,7 +132,7 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     {
         lowered.spec.terminal = Terminal::Own { rows, columns };
     }
-    Ok(Prepared { request, lowered, began })
+    Ok(Prepared { request, lowered, note: None, began })
 }
 
 /// What the policy says and this sandbox cannot hold.
@@ -205,6 +210,7 @@ impl Prepared {
         }
         match Cgroup::make(&wanted) {
             Ok(group) => {
+                self.note = Note::write(self.request.state.as_deref(), &group).map_err(RunError::Note)?;
                 // The group counts what is used, not what is reserved.
                 self.lowered.spec.limits.data = None;
                 // It also tells when it refuses another process.

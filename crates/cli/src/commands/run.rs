@@ -16,9 +16,8 @@ use lazaret_policy::{
 use lazaret_runtime::{
     Report, Request, Requirement, Stem,
     alert::{self, Destinations},
-    prepare,
+    leftovers, prepare,
     request::{OnSuccess, TerminalUse, Writing},
-    settle,
     state::Directories,
 };
 use rustix::fs::OFlags;
@@ -37,7 +36,7 @@ pub fn run(args: Run, stem: Option<Stem>) -> anyhow::Result<Exit> {
         lazaret_audit::Log::open(&request.audit_log)?;
     }
     if let Some(state) = request.state.as_ref().filter(|_| !args.plan) {
-        settle::recover(state, &request.audit_log)?.iter().for_each(|sentence| output::warning(sentence));
+        leftovers::clear(state, &request.audit_log)?.iter().for_each(|sentence| output::warning(sentence));
     }
     let prepared = prepare(request)?;
     if args.plan {

@@ -4,7 +4,7 @@ use std::{env, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 use lazaret_audit::{EventKind, Log, NewEvent};
-use lazaret_runtime::{settle, state::Directories};
+use lazaret_runtime::{leftovers, settle, state::Directories};
 use lazaret_transaction::{
     CommitError, CommitOptions, Contested, DiffOptions, Persistent, State, Store, Transaction,
 };
@@ -27,7 +27,7 @@ fn place() -> anyhow::Result<Place> {
     let (Some(state), Some(log)) = (directories.state.clone(), directories.audit_log()) else {
         bail!("there is no place for transactions: set HOME or XDG_STATE_HOME");
     };
-    settle::recover(&state, &log)?.iter().for_each(|sentence| output::warning(sentence));
+    leftovers::clear(&state, &log)?.iter().for_each(|sentence| output::warning(sentence));
     Ok(Place { store: Store::open(&settle::store_directory(&state))?, log })
 }
 

@@ -63,7 +63,6 @@ struct Directory {
 #[derive(Debug)]
 pub struct Cgroup {
     directories: Vec<Directory>,
-    limits: Group,
 }
 
 impl Cgroup {
@@ -71,7 +70,7 @@ impl Cgroup {
     pub fn make(limits: &Group) -> Result<Cgroup, CgroupError> {
         let wanted = controllers(limits);
         let places = place::find(&wanted).ok_or_else(|| CgroupError::NoPlace(wanted.join(", ")))?;
-        let mut group = Cgroup { directories: Vec::new(), limits: *limits };
+        let mut group = Cgroup { directories: Vec::new() };
         let name = format!("{PREFIX}{}-{}", std::process::id(), unique());
         for place in places {
             sweep(&place.parent);
@@ -143,8 +142,9 @@ impl Cgroup {
         sum
     }
 
-    pub fn limits(&self) -> &Group {
-        &self.limits
+    /// Where it is.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.directories.iter().map(|directory| directory.path.as_path())
     }
 }
 
@@ -209,11 +209,19 @@ fn sweep(parent: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(fd) = rustix::fs::openat(CWD, entry.path(), flags, Mode::empty()) else { continue };
-        if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = fs::remove_dir(entry.path());
-        }
+        remove_abandoned(&entry.path());
+    }
+}
+
+/// Removes a group unless its owner lives.
+pub fn remove_abandoned(path: &Path) {
+    let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    if let Ok(fd) = rustix::fs::openat(CWD, path, flags, Mode::empty())
+        && is_ours
+        && rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok()
+    {
+        let _ = fs::remove_dir(path);
     }
 }
 

@@ -46,7 +46,11 @@ impl Storage {
         rustix::fs::mkdirat(root, STORAGE, Mode::from_raw_mode(0o700)).map_err(on(what))?;
         let target = open(root, STORAGE, OFlags::PATH | OFlags::DIRECTORY).map_err(on(what))?;
         attach(mount.as_fd(), target.as_fd(), Path::new(STORAGE))?;
-        let fd = open(root, STORAGE, OFlags::PATH | OFlags::DIRECTORY).map_err(on(what))?;
+        let fd = open(root, STORAGE, OFlags::RDONLY | OFlags::DIRECTORY).map_err(on(what))?;
+        // An overlay can be mounted without, and fails later, where a directory is to be replaced.
+        rustix::fs::fsetxattr(&fd, c"user.lazaret", b"", rustix::fs::XattrFlags::empty()).map_err(on(
+            "keep written layers in memory (needs user attributes on tmpfs: Linux 6.6 or newer)",
+        ))?;
         Ok(Storage { fd, written: Vec::new(), names: 0 })
     }
 
