@@ -91,7 +91,7 @@ pub fn at_size(
     let mut found = None;
     walk(paths, storage, &mut |stat| {
         let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
-        if is_file && u64::try_from(stat.st_size) == Ok(limit) && stat.st_mtime as i64 >= since {
+        if is_file && u64::try_from(stat.st_size) == Ok(limit) && stat.st_mtime >= since {
             found = Some(limit);
             return Go::Enough;
         }

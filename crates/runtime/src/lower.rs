@@ -49,7 +49,7 @@ pub enum LowerError {
     #[error("`{path}` begins with ~, but the caller has no home directory: set HOME", path = path.display())]
     NoHome { path: PathBuf },
     #[error(
-        "{path} cannot be made copy-on-write: {below} is mounted below it, and an ordinary user cannot take the two apart. \
+        "{path} cannot be made copy-on-write: {below} is mounted below it, and there are too many directories to take the two apart. \
          Name the directories that are to be writable with --rw, or leave --cow out",
         path = path.display(), below = below.display()
     )]
@@ -143,6 +143,12 @@ impl View<'_> {
                     rule(path, landlock_access(*access, if restricted { Exec::Refused } else { *exec }));
                 }
                 Node::Pin => entries.push(Entry::Pin { path: path.clone() }),
+                Node::Hollow { exec } => {
+                    entries.push(Entry::Hollow { path: path.clone(), exec: *exec });
+                    writable.push(path.clone());
+                    let exec = if restricted { Exec::Refused } else { *exec };
+                    rule(path, landlock_access(Access::CopyOnWrite, exec));
+                }
                 Node::Private { mode } => {
                     entries.push(Entry::Private { path: path.clone(), mode: *mode, exec: private_exec });
                     writable.push(path.clone());

@@ -185,10 +185,13 @@ impl Meter {
                     used = storage + parts.sum::<u64>();
                 }
                 self.memory_peak = self.memory_peak.max(used);
+                let spare = spare_on_host();
                 if used >= limit {
                     found.push(memory(limit, used));
+                } else if spare == 0 {
+                    found.push(host_is_short(limit, used));
                 } else {
-                    wait = wait.min(Duration::from_millis((limit - used) / FILL_RATE));
+                    wait = wait.min(Duration::from_millis((limit - used).min(spare) / FILL_RATE));
                 }
             }
             _ => {}
@@ -349,6 +352,29 @@ fn memory(limit: u64, used: u64) -> Exceeded {
         Bytes(limit)
     );
     ended("maxMemory", limit, used, description)
+}
+
+/// Memory that belongs to no process (buffers of sockets and pipes, page tables) cannot be counted without a
+/// control group: there the host is looked at, too.
+fn host_is_short(limit: u64, used: u64) -> Exceeded {
+    let description = format!(
+        "the host is nearly out of memory, and without a control group it cannot be told who took it: ended as if beyond its limit of {} (--memory, resources.maxMemory)",
+        Bytes(limit)
+    );
+    ended("maxMemory", limit, used, description)
+}
+
+/// What can still be used before the host is short of memory.
+fn spare_on_host() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kilobytes = |key: &str| {
+        text.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+    };
+    match (kilobytes("MemTotal:"), kilobytes("MemAvailable:")) {
+        (Some(total), Some(available)) => available.saturating_sub(total / 25) << 10,
+        // A host that does not tell.
+        _ => u64::MAX,
+    }
 }
 
 fn refused(limit: &'static str, value: u64, usage: u64, description: String) -> Exceeded {

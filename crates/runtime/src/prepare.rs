@@ -236,6 +236,9 @@ impl Prepared {
                 if let Some(filter) = &mut self.lowered.spec.filter {
                     if wanted.memory.is_some() {
                         filter::close_uncounted_memory(filter);
+                        // A socket's buffers are nobody's memory: at least there shall be few of them.
+                        let limits = &mut self.lowered.spec.limits;
+                        limits.open_files = Some(limits.open_files.unwrap_or(1024).min(1024));
                     }
                     if self.request.policy.process.max_processes.is_some() {
                         filter::count_processes(filter);

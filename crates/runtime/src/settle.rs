@@ -193,7 +193,8 @@ fn record_recovery(log: &Log, id: &str, recovery: &Recovery) -> Result<String, A
 fn trees(prepared: &Prepared, written: Vec<OwnedFd>) -> Vec<Tree> {
     let spec = &prepared.lowered.spec;
     let layered = spec.view.iter().filter_map(|entry| match entry {
-        Entry::Bind { path, kind, access: Access::CopyOnWrite, .. } => Some((path, kind)),
+        Entry::Bind { path, kind, access: Access::CopyOnWrite, .. } => Some((path, *kind)),
+        Entry::Hollow { path, .. } => Some((path, Kind::Directory)),
         _ => None,
     });
     layered

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     fs,
-    os::unix::ffi::OsStringExt,
+    os::unix::{ffi::OsStringExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -85,6 +85,10 @@ pub enum Node {
     },
     /// Bound onto itself.
     Pin,
+    /// Copied, because something is mounted below.
+    Hollow {
+        exec: Exec,
+    },
     Private {
         mode: u32,
     },
@@ -334,7 +338,8 @@ impl View<'_> {
 
     /// Is the path inside something bound?
     pub fn visible(&self, path: &Path) -> bool {
-        self.nodes.iter().any(|(at, node)| matches!(node, Node::Bind { .. }) && is_at_or_below(path, at))
+        let shows = |node: &Node| matches!(node, Node::Bind { .. } | Node::Hollow { .. });
+        self.nodes.iter().any(|(at, node)| shows(node) && is_at_or_below(path, at))
     }
 
     pub fn remove_denied(&mut self) {
@@ -453,6 +458,19 @@ impl View<'_> {
             })
             .map(|(path, node)| (path.clone(), node.clone()))
             .collect();
+        let (root, group) = (rustix::process::geteuid().is_root(), rustix::process::getegid().as_raw());
+        for (path, _) in layers.iter().filter(|_| !root) {
+            if let Ok(metadata) = fs::metadata(path)
+                && metadata.gid() != group
+            {
+                self.notes.push(format!(
+                    "{} belongs to group {}, not to yours ({group}): files of other groups cannot be changed \
+                     copy-on-write by an ordinary user. `sg GROUP -c 'lazaret …'` runs with that group",
+                    path.display(),
+                    metadata.gid()
+                ));
+            }
+        }
         let mounts = if layers.is_empty() { Vec::new() } else { mount_points() };
         for (top, node) in layers {
             for below in mounts.iter().filter(|mount| **mount != top && is_at_or_below(mount, &top)) {
@@ -460,7 +478,9 @@ impl View<'_> {
                     continue;
                 }
                 if !rustix::process::geteuid().is_root() {
-                    return Err(LowerError::Submount { path: top, below: below.clone() });
+                    let Node::Bind { exec, .. } = node else { continue };
+                    self.hollow(&top, exec, &mounts, below)?;
+                    break;
                 }
                 if let Ok(found) = look(below)
                     && let Node::Bind { exec, owner, .. } = node
@@ -468,6 +488,41 @@ impl View<'_> {
                     let access = Access::CopyOnWrite;
                     let node = Node::Bind { object: found.object, kind: found.kind, access, exec, owner };
                     self.nodes.insert(found.path, node);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As an ordinary user, a directory with something mounted below it is taken apart: every directory in it
+    /// becomes a layer of its own, and those with a mount below them are taken apart in turn.
+    fn hollow(&mut self, top: &Path, exec: Exec, mounts: &[PathBuf], below: &Path) -> Result<(), LowerError> {
+        const MOST: usize = 2000;
+        let too_many = || LowerError::Submount { path: top.to_owned(), below: below.to_owned() };
+        let mut waiting = vec![top.to_owned()];
+        let mut made = 0;
+        while let Some(directory) = waiting.pop() {
+            self.nodes.insert(directory.clone(), Node::Hollow { exec });
+            let missing = |source| LowerError::Missing { path: directory.clone(), source };
+            for entry in fs::read_dir(&directory).map_err(missing)? {
+                let path = entry.map_err(missing)?.path();
+                let kept = !matches!(
+                    self.nodes.get(&path),
+                    None | Some(Node::Pin | Node::Bind { access: Access::CopyOnWrite, .. })
+                );
+                if kept || !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+                    continue;
+                }
+                made += 1;
+                if made > MOST {
+                    return Err(too_many());
+                }
+                if mounts.iter().any(|mount| *mount != path && is_at_or_below(mount, &path)) {
+                    waiting.push(path);
+                } else {
+                    let Found { path, object, kind, .. } = look(&path).map_err(|_| too_many())?;
+                    let (access, owner) = (Access::CopyOnWrite, Owner::Caller);
+                    self.nodes.insert(path, Node::Bind { object, kind, access, exec, owner });
                 }
             }
         }

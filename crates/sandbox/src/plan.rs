@@ -206,6 +206,7 @@ impl fmt::Display for Entry {
                 }
                 Ok(())
             }
+            Entry::Hollow { path, .. } => write!(f, "copied     {}", path.display()),
             Entry::Pin { path } => write!(f, "pinned     {}", path.display()),
             Entry::Private { path, .. } => write!(f, "private    {}", path.display()),
             Entry::Directory { path } => write!(f, "directory  {}", path.display()),

@@ -115,6 +115,14 @@ pub enum Entry {
         exec: Exec,
         owner: Owner,
     },
+    /// A copy-on-write directory that cannot be layered as it is, because something is mounted below it and
+    /// the caller may not take the two apart: its files and links are copied, its directories are empty, and
+    /// later entries lie on them.
+    Hollow {
+        #[serde(with = "path")]
+        path: PathBuf,
+        exec: Exec,
+    },
     /// A directory of the view, bound onto itself: what is a mount point cannot be moved away.
     Pin {
         #[serde(with = "path")]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags},
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags},
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags},
 };
 
@@ -67,9 +67,23 @@ impl Storage {
         path: &Path,
         exec: Exec,
     ) -> Result<OwnedFd> {
-        let what = || format!("make {} copy-on-write", path.display());
         attach(source, target, path)?;
-        let stat = rustix::fs::fstat(source).map_err(on(what()))?;
+        self.overlay(source, path, exec)
+    }
+
+    /// An overlay over a copy of the directory itself, without what lies in its directories.
+    pub fn hollow(&mut self, source: OwnedFd, path: &Path, exec: Exec) -> Result<OwnedFd> {
+        let what = || format!("copy {}", path.display());
+        let stat = rustix::fs::fstat(&source).map_err(on(what()))?;
+        let copy = self.directory(0o700).map_err(on(what()))?;
+        copy_names(source.as_fd(), copy.as_fd()).map_err(on(what()))?;
+        rustix::fs::fchmod(&copy, Mode::from_raw_mode(stat.st_mode & 0o7777)).map_err(on(what()))?;
+        self.overlay(copy.as_fd(), path, exec)
+    }
+
+    fn overlay(&mut self, lower: BorrowedFd<'_>, path: &Path, exec: Exec) -> Result<OwnedFd> {
+        let what = || format!("make {} copy-on-write", path.display());
+        let stat = rustix::fs::fstat(lower).map_err(on(what()))?;
         let (written, work) = (self.directory(0o700), self.directory(0o700));
         let (written, work) = (written.map_err(on(what()))?, work.map_err(on(what()))?);
         // The merged directory shows the mode of the upper one.
@@ -77,7 +91,7 @@ impl Storage {
         rustix::fs::fchmod(&written, mode).map_err(on(what()))?;
         let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map_err(on(what()))?;
         // By descriptor: a path could contain anything, and would have to be quoted.
-        for (key, fd) in [("lowerdir", source), ("upperdir", written.as_fd()), ("workdir", work.as_fd())] {
+        for (key, fd) in [("lowerdir", lower), ("upperdir", written.as_fd()), ("workdir", work.as_fd())] {
             let value = format!("/proc/self/fd/{}", fd.as_raw_fd());
             rustix::mount::fsconfig_set_string(context.as_fd(), key, value).map_err(on(what()))?;
         }
@@ -130,4 +144,44 @@ impl Storage {
 fn open(base: BorrowedFd<'_>, name: impl AsRef<Path>, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     Ok(rustix::fs::openat(base, name.as_ref(), flags, Mode::empty())?)
+}
+
+/// Files with their content, links as they are, directories as empty places. What cannot be read is left as
+/// an empty file that nobody can read either; sockets, FIFOs and devices are left out.
+fn copy_names(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
+    for entry in Dir::read_from(from)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let stat = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                rustix::fs::mkdirat(to, name, Mode::from_raw_mode(0o755))?;
+                rustix::fs::chmodat(to, name, mode, AtFlags::empty())?;
+            }
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(from, name, Vec::new())?;
+                rustix::fs::symlinkat(&target, to, name)?;
+            }
+            FileType::RegularFile => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                let copy = rustix::fs::openat(to, name, flags, Mode::from_raw_mode(0o600))?;
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let mode = match rustix::fs::openat(from, name, flags, Mode::empty()) {
+                    Ok(original) => {
+                        let mut copy = std::fs::File::from(rustix::io::dup(&copy)?);
+                        io::copy(&mut std::fs::File::from(original), &mut copy)?;
+                        mode
+                    }
+                    Err(_) => Mode::empty(),
+                };
+                rustix::fs::fchmod(&copy, mode)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }

@@ -99,13 +99,22 @@ pub fn attributes_of(access: Access, exec: Exec) -> MountAttributes<'static> {
 pub struct Sources {
     /// One per `Entry::Bind`, in order.
     pub binds: Vec<OwnedFd>,
+    /// One per `Entry::Hollow`, likewise.
+    hollows: Vec<OwnedFd>,
     devices: Vec<(&'static str, OwnedFd)>,
 }
 
 impl Sources {
     /// Opens what the supervisor has not sent already.
     pub fn open(view: &[Entry], received: Vec<OwnedFd>) -> Result<Sources> {
-        let mut sources = Sources { binds: received, devices: Vec::new() };
+        let mut sources = Sources { binds: received, hollows: Vec::new(), devices: Vec::new() };
+        for entry in view {
+            if let Entry::Hollow { path, .. } = entry {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let opened = rustix::fs::openat(CWD, path, flags, Mode::empty());
+                sources.hollows.push(opened.map_err(on(format!("open {}", path.display())))?);
+            }
+        }
         if sources.binds.is_empty() {
             for entry in view {
                 if let Entry::Bind { path, object, access, exec, .. } = entry {
@@ -124,6 +133,7 @@ impl Sources {
             }
         }
         sources.binds.reverse();
+        sources.hollows.reverse();
         Ok(sources)
     }
 }
@@ -141,8 +151,9 @@ impl Root {
     /// Mounts an empty root and goes there. The private directories are part of it, each bound onto itself:
     /// so they share one budget, and stay writable when the root is sealed.
     pub fn create(sources: Sources, view: &[Entry], scratch: Scratch) -> Result<Root> {
-        let layered =
-            view.iter().any(|entry| matches!(entry, Entry::Bind { access: Access::CopyOnWrite, .. }));
+        let layered = view.iter().any(|entry| {
+            matches!(entry, Entry::Bind { access: Access::CopyOnWrite, .. } | Entry::Hollow { .. })
+        });
         let staging = STAGING.iter().find(|path| Path::new(path).is_dir()).ok_or_else(|| {
             on("find a directory to mount the new root on")(io::Error::from_raw_os_error(libc::ENOENT))
         })?;
@@ -197,6 +208,17 @@ impl Root {
                     }
                     _ => self.attach(source.as_fd(), target.as_fd(), path),
                 }
+            }
+            Entry::Hollow { path, exec } => {
+                let source = self.sources.hollows.pop();
+                let (Some(source), Some(storage)) = (source, &mut self.storage) else {
+                    return Err(on(format!("copy {}", path.display()))(io::Error::from_raw_os_error(
+                        libc::EBADF,
+                    )));
+                };
+                let layered = storage.hollow(source, path, *exec)?;
+                let target = self.directory(path, 0o755)?;
+                self.attach(layered.as_fd(), target.as_fd(), path)
             }
             Entry::Pin { path } => {
                 let relative = path.strip_prefix("/").unwrap_or(path);
