@@ -9,7 +9,10 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Bytes, Millis};
+use crate::{
+    units::{Bytes, Millis},
+    violation::Severity,
+};
 
 /// How much of the wall is built (RFC-0002 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +71,9 @@ pub struct Policy {
     /// What an escape attempt leads to; `kill` at level 2 when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_escape: Option<OnEscape>,
+    /// From this severity on a violation counts as an escape attempt; `CRITICAL` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escape_severity: Option<Severity>,
 }
 
 /// What follows an act that no honest program goes on from (mount, setns, …).
@@ -95,6 +101,9 @@ pub struct FilesystemPolicy {
     pub read_write_paths: Vec<PathBuf>,
     /// Neither readable nor writable, also below an allowed path, also when created later. Denied wins.
     pub denied_paths: Vec<PathBuf>,
+    /// Bait: nothing honest touches these. They are denied, and whoever tries is ended at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub honeypot_paths: Vec<PathBuf>,
     /// Largest single file the tool may write (bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_file_size: Option<Bytes>,

@@ -5,10 +5,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// RFC-0002 §9.1. `Ord`: the strictest wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Severity {
     Low,
@@ -25,6 +26,30 @@ pub enum Indicator {
     Process,
     Network,
     Syscall,
+}
+
+/// An escape indicator in the words of RFC-0002 §9.1. What follows from an act is decided by its severity in
+/// the table below, which tells an attack from an honest program's probe; the RFC does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct EscapeIndicator {
+    #[serde(rename = "type")]
+    pub indicator: Indicator,
+    pub severity: Severity,
+    pub description: &'static str,
+    /// Milliseconds since 1970.
+    pub timestamp: u64,
+}
+
+impl Indicator {
+    pub fn at(self, timestamp: u64) -> EscapeIndicator {
+        let (severity, description) = match self {
+            Indicator::Filesystem => (Severity::Critical, "Path traversal attempt detected"),
+            Indicator::Process => (Severity::Critical, "Unauthorized exec attempt"),
+            Indicator::Network => (Severity::High, "Unauthorized network connection"),
+            Indicator::Syscall => (Severity::Critical, "Blocked syscall attempted"),
+        };
+        EscapeIndicator { indicator: self, severity, description, timestamp }
+    }
 }
 
 impl fmt::Display for Severity {

@@ -68,6 +68,8 @@ pub struct Lowered {
     pub writable: Vec<PathBuf>,
     /// Denied paths, resolved, for telling.
     pub denied: Vec<PathBuf>,
+    /// Those of them that nothing honest touches.
+    pub bait: Vec<PathBuf>,
     pub on_escape: OnEscape,
     /// The filter sends every new process to the supervisor, who counts them.
     pub counts_processes: bool,
@@ -87,6 +89,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
         home,
         nodes: BTreeMap::new(),
         denied: Vec::new(),
+        bait: Vec::new(),
         sockets: Vec::new(),
         credentials: Vec::new(),
         notes: Vec::new(),
@@ -183,10 +186,11 @@ impl View<'_> {
         let circumstances = filter::Circumstances {
             network_sockets: own_network || policy.network.allow_network,
             guards: !guarded.is_empty(),
-            masks: !masks.is_empty(),
+            masks: !masks.is_empty() || !self.bait.is_empty(),
             callers_terminal: terminal::passed_on(self.request.terminal),
         };
         entries.extend(masks);
+        entries.extend(self.decoys());
         entries.extend(self.credential_masks());
         let spec = Spec {
             walls: Walls::Built,
@@ -213,6 +217,7 @@ impl View<'_> {
             needed: needed_layers(policy.isolation_level),
             writable,
             denied: self.denied,
+            bait: self.bait,
             on_escape: policy.on_escape.unwrap_or(if own_network { OnEscape::Kill } else { OnEscape::Deny }),
             counts_processes: filter::counts_processes(policy),
             notes: self.notes,
@@ -281,6 +286,7 @@ fn without_walls(request: &Request) -> Lowered {
         needed: Vec::new(),
         writable: Vec::new(),
         denied: Vec::new(),
+        bait: Vec::new(),
         on_escape: OnEscape::Deny,
         counts_processes: false,
         notes: Vec::new(),

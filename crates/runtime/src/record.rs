@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use lazaret_audit::{AuditError, Event, EventKind, Log, NewEvent};
-use lazaret_policy::violation::{Indicator, Severity};
+use lazaret_policy::violation::{EscapeIndicator, Indicator, Severity};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -17,8 +17,10 @@ use crate::meter::Exceeded;
 pub struct Violation {
     pub event: String,
     #[serde(rename = "type")]
-    pub indicator: Indicator,
+    pub kind: Indicator,
     pub severity: Severity,
+    /// The same in the RFC's own words.
+    pub indicator: EscapeIndicator,
     /// In a few words: what was tried.
     pub description: String,
     /// Which layer refused it.

@@ -102,6 +102,8 @@ pub struct View<'a> {
     pub home: Option<PathBuf>,
     pub nodes: BTreeMap<PathBuf, Node>,
     pub denied: Vec<PathBuf>,
+    /// Denied, and watched: see `honeypotPaths`.
+    pub bait: Vec<PathBuf>,
     pub sockets: Vec<PathBuf>,
     /// Credential files that toolchains keep beside their programs.
     pub credentials: Vec<PathBuf>,
@@ -158,9 +160,16 @@ impl View<'_> {
     /// Denied paths: canonical as far as they exist, as written, and where links lead.
     pub fn denied(&mut self) -> Result<(), LowerError> {
         let own = self.request.own_directories.iter().cloned();
-        let listed = &self.request.policy.filesystem.denied_paths;
+        let filesystem = &self.request.policy.filesystem;
+        for path in &filesystem.honeypot_paths {
+            match self.expand(path) {
+                Ok(path) => self.bait.push(canonical_as_far_as_it_exists(&path, &mut Vec::new()).0),
+                Err(LowerError::NoHome { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let mut denied = Vec::new();
-        for path in listed {
+        for path in filesystem.denied_paths.iter().chain(&filesystem.honeypot_paths) {
             match self.expand(path) {
                 Ok(path) => denied.push(path),
                 // Without a home there is nothing there to protect.
@@ -547,6 +556,12 @@ impl View<'_> {
             }
         }
         (masks.into_iter().map(|(path, kind)| Entry::Mask { path, kind }).collect(), guarded)
+    }
+
+    /// Bait that lies in no visible directory is put there as an empty file: nobody could bite otherwise.
+    pub fn decoys(&self) -> Vec<Entry> {
+        let hidden = self.bait.iter().filter(|path| !self.visible(path) && !is_kernel_made(path));
+        hidden.map(|path| Entry::Text { path: path.clone(), content: String::new() }).collect()
     }
 
     /// Credential files of toolchains are covered where they exist.

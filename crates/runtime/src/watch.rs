@@ -247,7 +247,8 @@ impl<'a> Watch<'a> {
         record: &mut Record<'_>,
     ) -> Result<After, AuditError> {
         let violation = Violation { event: kind.to_string(), ..violation };
-        let escape = violation.severity == Severity::Critical && self.lowered.on_escape == OnEscape::Kill;
+        let threshold = self.policy.escape_severity.unwrap_or(Severity::Critical);
+        let escape = violation.severity >= threshold && self.lowered.on_escape == OnEscape::Kill;
         let description = format!("{} by {}", violation.description, printable(&violation.process));
         record.violation(kind, violation.clone())?;
         if escape {
@@ -389,6 +390,11 @@ impl<'a> Watch<'a> {
             }
             _ => self.absolute(task, base, &request.path),
         };
+        if let Some(path) = named.as_ref().filter(|path| self.is_bait(path)) {
+            // Bait that init would find: it is looked at by name, which is enough to bite.
+            let violation = Box::new(self.write_denied(call, task, path));
+            return Ok(Verdict::Deny { errno: EACCES, violation, kind: EventKind::PolicyViolation });
+        }
         // An absolute path needs no base, and then any number is right.
         let base = match task.directory(base) {
             Err(_) if request.path.starts_with(b"/") => task.directory(AT_FDCWD)?,
@@ -555,13 +561,18 @@ impl<'a> Watch<'a> {
                 call,
                 task,
                 Indicator::Filesystem,
-                Severity::High,
+                if self.is_bait(path) { Severity::Critical } else { Severity::High },
                 description,
                 "view",
                 DENIED_WINS.to_owned(),
             )
         };
         Verdict::Note { violation: Box::new(violation) }
+    }
+
+    /// Nothing honest touches it.
+    fn is_bait(&self, path: &Path) -> bool {
+        self.lowered.bait.iter().any(|bait| path.starts_with(bait))
     }
 
     fn is_denied(&self, path: &Path) -> bool {

@@ -65,7 +65,7 @@ fn resolve(args: &Run) -> anyhow::Result<Request> {
     };
     let audit_log = directory.join(audit_log);
     let mut own_directories: Vec<PathBuf> =
-        [&directories.state, &directories.config].into_iter().cloned().flatten().collect();
+        [&directories.state, &directories.config].into_iter().flatten().cloned().collect();
     own_directories.push(head_of(&audit_log));
     own_directories.push(audit_log.clone());
     own_directories.extend(args.report.as_ref().map(|report| directory.join(report)));

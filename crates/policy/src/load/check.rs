@@ -81,6 +81,7 @@ impl Findings<'_> {
             ("readOnlyPaths", &filesystem.read_only_paths),
             ("readWritePaths", &filesystem.read_write_paths),
             ("deniedPaths", &filesystem.denied_paths),
+            ("honeypotPaths", &filesystem.honeypot_paths),
         ] {
             self.each("filesystem", key, list, |findings, at, path| {
                 if findings.path_is_sane(at, path) && !(path.is_absolute() || is_anchored(path)) {

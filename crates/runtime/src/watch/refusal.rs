@@ -20,6 +20,7 @@ use super::{
 use crate::{
     record::{Syscall, Violation},
     report::printable,
+    respond::now,
 };
 
 impl Watch<'_> {
@@ -28,7 +29,7 @@ impl Watch<'_> {
         let denied = self.is_denied(path);
         let critical =
             CRITICAL_FILES.iter().any(|file| path == Path::new(file)) || path.ends_with("release_agent");
-        let severity = if critical {
+        let severity = if critical || self.is_bait(path) {
             Severity::Critical
         } else if denied {
             Severity::High
@@ -38,7 +39,9 @@ impl Watch<'_> {
         } else {
             Severity::Medium
         };
-        let remedy = if critical {
+        let remedy = if self.is_bait(path) {
+            "the path is bait (filesystem.honeypotPaths): nothing honest touches it".to_owned()
+        } else if critical {
             "nothing allows this".to_owned()
         } else if denied {
             DENIED_WINS.to_owned()
@@ -56,7 +59,7 @@ impl Watch<'_> {
                 task,
                 Indicator::Filesystem,
                 severity,
-                format!("write to {shown}"),
+                if self.is_bait(path) { format!("touching of {shown}") } else { format!("write to {shown}") },
                 "view",
                 remedy,
             )
@@ -79,8 +82,9 @@ impl Watch<'_> {
         };
         Violation {
             event: String::new(),
-            indicator,
-            severity: Severity::High,
+            kind: indicator,
+            indicator: indicator.at(now()),
+            severity: if self.is_bait(path) { Severity::Critical } else { Severity::High },
             description: what,
             layer: "notify".to_owned(),
             pid: pending.notification.pid,
@@ -189,7 +193,8 @@ impl Watch<'_> {
     ) -> Violation {
         Violation {
             event: String::new(),
-            indicator,
+            kind: indicator,
+            indicator: indicator.at(now()),
             severity,
             description,
             layer: layer.to_owned(),
