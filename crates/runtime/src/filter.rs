@@ -69,6 +69,9 @@ const CREATING: [&str; 11] = [
 const REMOVING: [&str; 4] = ["unlink", "unlinkat", "rmdir", "truncate"];
 /// Calls that make memory which outlives its mappings.
 const UNCOUNTED_MEMORY: [&str; 2] = ["memfd_create", "shmget"];
+const SOL_SOCKET: u32 = 1;
+const SO_SNDBUF: u32 = 7;
+const SO_RCVBUF: u32 = 8;
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
@@ -158,6 +161,13 @@ pub fn close_uncounted_memory(filter: &mut Filter) {
     for rule in &mut filter.rules {
         if UNCOUNTED_MEMORY.iter().any(|name| number(name) == Some(rule.number)) {
             *rule = Rule::plain(rule.number, Action::Notify);
+        }
+        if number("setsockopt") == Some(rule.number) && rule.otherwise == Action::Allow {
+            // Buffers are nobody's memory: they keep their usual size. Nobody is told, as the kernel does it.
+            for option in [SO_SNDBUF, SO_RCVBUF] {
+                rule.cases
+                    .push(case([Test::equals(1, SOL_SOCKET), Test::equals(2, option)], Action::Errno(0)));
+            }
         }
     }
 }

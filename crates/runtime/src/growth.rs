@@ -25,10 +25,20 @@ pub struct Size {
     pub inodes: u64,
 }
 
+/// What the processes of a sandbox have written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Written {
+    /// Altogether, whatever became of it.
+    pub altogether: u64,
+    /// Into files that are open and that no walk finds.
+    pub without_a_name: u64,
+}
+
 #[derive(Debug)]
 pub struct Growth {
     paths: Vec<PathBuf>,
-    before: Size,
+    /// `None` when it could not be told: then only what is written counts.
+    before: Option<Size>,
     grown: Size,
     /// What the processes had written when it was walked last.
     written_then: u64,
@@ -38,7 +48,7 @@ pub struct Growth {
 impl Growth {
     pub fn begin(paths: &[PathBuf]) -> Growth {
         let started = Instant::now();
-        let before = size(paths).unwrap_or_default();
+        let before = size(paths);
         Growth {
             paths: paths.to_vec(),
             before,
@@ -48,36 +58,52 @@ impl Growth {
         }
     }
 
-    /// `written` is what the processes of the sandbox have written altogether. What they wrote since the last
-    /// walk counts as grown until the next one knows better.
-    pub fn measure(&mut self, written: impl Fn() -> u64) -> Size {
-        let suspicion = written().saturating_sub(self.written_then);
+    /// What the processes wrote since the last walk counts as grown until the next one knows better. Where a walk
+    /// cannot see everything, all that was ever written counts.
+    pub fn measure(&mut self, written: impl Fn() -> Written) -> Size {
+        let now = written();
         if Instant::now() >= self.next {
             let started = Instant::now();
-            if let Some(now) = size(&self.paths) {
-                self.grown = Size {
-                    bytes: now.bytes.saturating_sub(self.before.bytes),
-                    inodes: now.inodes.saturating_sub(self.before.inodes),
-                };
-                // What was written during the walk may have been seen by it: counted twice would be worse.
-                self.written_then = written();
-                self.next = Instant::now() + (started.elapsed() * SHARE).max(Duration::from_millis(20));
-                return self.grown;
+            match (self.before, size(&self.paths)) {
+                (Some(before), Some(size)) => {
+                    // What was written during the walk may have been seen by it: counted twice would be worse.
+                    let after = written();
+                    self.grown = Size {
+                        bytes: size.bytes.saturating_sub(before.bytes) + after.without_a_name,
+                        inodes: size.inodes.saturating_sub(before.inodes),
+                    };
+                    self.written_then = after.altogether;
+                }
+                _ => {
+                    self.grown.bytes = self.grown.bytes.max(now.altogether).max(now.without_a_name);
+                    self.written_then = now.altogether;
+                }
             }
-            self.next = Instant::now() + PATIENCE * SHARE;
+            self.next = Instant::now() + (started.elapsed() * SHARE).max(Duration::from_millis(20));
+            return self.grown;
         }
-        Size { bytes: self.grown.bytes + suspicion, inodes: self.grown.inodes }
+        let suspicion = now.altogether.saturating_sub(self.written_then);
+        Size { bytes: (self.grown.bytes + suspicion).max(now.without_a_name), inodes: self.grown.inodes }
     }
 }
 
+/// `None` when not everything could be seen.
 fn size(paths: &[PathBuf]) -> Option<Size> {
     let mut size = Size::default();
-    walk(paths, None, &mut |stat| {
+    let mut links = std::collections::HashSet::new();
+    let complete = walk(paths, None, &mut |stat| {
+        // A second name is no second file.
+        if stat.st_nlink > 1
+            && FileType::from_raw_mode(stat.st_mode).is_file()
+            && !links.insert((stat.st_dev, stat.st_ino))
+        {
+            return Go::On;
+        }
         size.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
         size.inodes += 1;
         Go::On
-    })?;
-    Some(size)
+    });
+    (complete == Some(Seen::Everything)).then_some(size)
 }
 
 /// The size of a file that has grown to the limit since `since`, below the paths or in private storage.
@@ -105,6 +131,13 @@ enum Go {
     Enough,
 }
 
+/// Was anything shut?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Everything,
+    Partly,
+}
+
 /// Visits everything below some directories, without following links or crossing into other filesystems.
 /// `None` when it took too long. By path, not by descriptor: it only measures, and there may be more
 /// directories than descriptors.
@@ -112,17 +145,22 @@ fn walk(
     paths: &[PathBuf],
     also: Option<BorrowedFd<'_>>,
     visit: &mut impl FnMut(&rustix::fs::Stat) -> Go,
-) -> Option<()> {
+) -> Option<Seen> {
     let end = Instant::now() + PATIENCE;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut seen = Seen::Everything;
     let mut waiting: Vec<PathBuf> = paths.to_vec();
     // The link itself would not be followed.
     waiting.extend(also.map(|fd| PathBuf::from(format!("/proc/self/fd/{}/.", fd.as_raw_fd()))));
     while let Some(path) = waiting.pop() {
-        let Ok(directory) = rustix::fs::openat(CWD, &path, flags, Mode::empty()) else {
+        let opened = rustix::fs::openat(CWD, &path, flags, Mode::empty());
+        if matches!(opened, Err(rustix::io::Errno::ACCESS | rustix::io::Errno::NAMETOOLONG)) {
+            seen = Seen::Partly;
+        }
+        let Ok(directory) = opened else {
             let stat = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
             if stat.is_ok_and(|stat| matches!(visit(&stat), Go::Enough)) {
-                return Some(());
+                return Some(seen);
             }
             continue;
         };
@@ -138,14 +176,14 @@ fn walk(
             }
             let Ok(stat) = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             if matches!(visit(&stat), Go::Enough) {
-                return Some(());
+                return Some(seen);
             }
             if FileType::from_raw_mode(stat.st_mode).is_dir() && stat.st_dev == own.st_dev {
                 waiting.push(path.join(OsStr::from_bytes(name.to_bytes())));
             }
         }
     }
-    Some(())
+    Some(seen)
 }
 
 #[cfg(test)]
@@ -157,13 +195,14 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("lazaret-growth-{}", std::process::id()));
         std::fs::create_dir(&directory).unwrap();
         std::fs::write(directory.join("old"), vec![1; 100_000]).unwrap();
+        let wrote = |altogether| Written { altogether, without_a_name: 0 };
         let mut growth = Growth::begin(std::slice::from_ref(&directory));
-        assert_eq!(growth.measure(|| 0), Size::default());
+        assert_eq!(growth.measure(Written::default), Size::default());
         std::fs::write(directory.join("new"), vec![1; 50_000]).unwrap();
         growth.next = Instant::now() + Duration::from_secs(60);
-        assert_eq!(growth.measure(|| 77).bytes, 77);
+        assert_eq!(growth.measure(|| wrote(77)).bytes, 77);
         growth.next = Instant::now();
-        let grown = growth.measure(|| 77);
+        let grown = growth.measure(|| wrote(77));
         assert!(grown.inodes == 1 && (50_000..70_000).contains(&grown.bytes), "{grown:?}");
         let since = SystemTime::now() - Duration::from_secs(5);
         assert_eq!(at_size(std::slice::from_ref(&directory), None, 50_000, since), Some(50_000));

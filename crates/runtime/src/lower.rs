@@ -122,7 +122,7 @@ impl View<'_> {
         let private_exec = if restricted { Exec::Refused } else { Exec::Allowed };
         let identity = identity()?;
         let mut entries = Vec::new();
-        let mut writable = vec![PathBuf::from("/dev"), PathBuf::from("/proc/self")];
+        let mut writable = vec![PathBuf::from("/dev")];
         let mut rules = vec![LandlockRule { path: "/".into(), access: LandlockAccess::List }];
         let mut rule = |path: &Path, access| rules.push(LandlockRule { path: path.to_owned(), access });
         for (path, node) in &self.nodes {

@@ -4,7 +4,8 @@
 //! much.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
+    os::fd::BorrowedFd,
     path::PathBuf,
     time::{Duration, Instant, SystemTime},
 };
@@ -24,9 +25,9 @@ use lazaret_sandbox::{
 use serde::Serialize;
 
 use crate::{
-    growth::{Growth, at_size},
+    growth::{Growth, Written, at_size},
     lower::Lowered,
-    processes::{self, Belonging},
+    processes::{self, Belonging, Process},
 };
 
 /// A limit that was hit.
@@ -88,6 +89,11 @@ pub struct Meter {
     started: SystemTime,
     due: Option<Instant>,
     told: VecDeque<&'static str>,
+    /// What the group had counted before, for other commands.
+    before: Consumption,
+    shared_before: u64,
+    /// CPU time of every process ever seen.
+    seen: BTreeMap<(i32, u64), u64>,
     /// What was measured last, for the report.
     pub cpu_ms: u64,
     pub memory_peak: u64,
@@ -134,6 +140,9 @@ impl Meter {
             started: SystemTime::now(),
             due: None,
             told: VecDeque::new(),
+            before: sandbox.group().map(|group| group.consumption()).unwrap_or_default(),
+            shared_before: shared_on_host(),
+            seen: BTreeMap::new(),
             cpu_ms: 0,
             memory_peak: 0,
         }
@@ -162,16 +171,20 @@ impl Meter {
             _ => Vec::new(),
         };
         if let Some(limit) = self.group.cpu_time_ms {
-            let used = consumption.map_or_else(
-                || processes.iter().map(|process| process.cpu_ms).sum(),
-                |consumption| consumption.cpu_us / 1000,
-            );
+            let used = match consumption {
+                Some(consumption) => consumption.cpu_us.saturating_sub(self.before.cpu_us) / 1000,
+                None => self.cpu_of(&processes),
+            };
             self.cpu_ms = self.cpu_ms.max(used);
             if used >= limit {
                 found.push(self.cpu(limit, used));
             } else {
                 // Even on all processors at once the limit is not reached before this.
                 wait = wait.min(Duration::from_millis((limit - used) / self.processors));
+                if consumption.is_none() {
+                    // Who ends between two looks, and is waited for by nobody, is missed.
+                    wait = wait.min(Duration::from_millis(10));
+                }
             }
         }
         match (consumption, self.group.memory, sandbox.proc()) {
@@ -184,6 +197,7 @@ impl Meter {
                     let parts = processes.iter().map(|process| processes::proportional_memory(proc, process));
                     used = storage + parts.sum::<u64>();
                 }
+                used = used.max(storage + self.unseen_shared(proc, &processes));
                 self.memory_peak = self.memory_peak.max(used);
                 let spare = spare_on_host();
                 if used >= limit {
@@ -220,9 +234,12 @@ impl Meter {
         if let Some(growth) = &mut self.growth {
             let belonging = self.belonging;
             let grown = growth.measure(|| {
-                let Some(proc) = sandbox.proc() else { return 0 };
+                let Some(proc) = sandbox.proc() else { return Written::default() };
                 let processes = processes::snapshot(proc, belonging);
-                processes.iter().map(|process| processes::written(proc, process)).sum()
+                Written {
+                    altogether: processes.iter().map(|process| processes::written(proc, process)).sum(),
+                    without_a_name: processes::deleted_files(proc, &processes),
+                }
             });
             found.extend(self.total_size.filter(|limit| grown.bytes > *limit).map(|limit| {
                 ended(
@@ -253,7 +270,7 @@ impl Meter {
     pub fn last_look(&mut self, sandbox: &Sandbox) -> Vec<Exceeded> {
         let mut found = Vec::new();
         if let Some(consumption) = sandbox.group().map(|group| group.consumption()) {
-            self.cpu_ms = self.cpu_ms.max(consumption.cpu_us / 1000);
+            self.cpu_ms = self.cpu_ms.max(consumption.cpu_us.saturating_sub(self.before.cpu_us) / 1000);
             self.held_by_group(consumption, &mut found);
         }
         self.storage_full(sandbox, &mut found);
@@ -279,15 +296,43 @@ impl Meter {
         self.only_new(found)
     }
 
+    /// CPU time of everything that ever ran: of those who are there with the children they waited for, or of all
+    /// that were ever seen, each by itself. The first misses children that nobody waits for, the second what
+    /// came and went between two looks.
+    fn cpu_of(&mut self, processes: &[Process]) -> u64 {
+        for process in processes {
+            self.seen.insert((process.pid, process.started), process.own_cpu_ms);
+        }
+        let there = processes.iter().map(|process| process.cpu_ms).sum::<u64>();
+        there.max(self.seen.values().sum())
+    }
+
+    /// Shared memory without a name can be held without showing in anybody's pages. What is mapped counts as far
+    /// as the host's own shared memory has grown.
+    fn unseen_shared(&self, proc: BorrowedFd<'_>, processes: &[Process]) -> u64 {
+        let grown = shared_on_host().saturating_sub(self.shared_before);
+        if grown < (1 << 20) {
+            return 0;
+        }
+        let mut mapped: BTreeMap<u64, u64> = BTreeMap::new();
+        for process in processes {
+            for (inode, size) in processes::shared_mappings(proc, process) {
+                let known = mapped.entry(inode).or_default();
+                *known = size.max(*known);
+            }
+        }
+        mapped.values().sum::<u64>().min(grown)
+    }
+
     fn held_by_group(&mut self, consumption: Consumption, found: &mut Vec<Exceeded>) {
         self.memory_peak = self.memory_peak.max(consumption.memory_peak);
         if let Some(limit) = self.group.memory
-            && consumption.oom_kills > 0
+            && consumption.oom_kills > self.before.oom_kills
         {
             found.push(memory(limit, consumption.memory_peak.max(limit)));
         }
         if let Some(limit) = self.group.tasks
-            && consumption.tasks_refused > 0
+            && consumption.tasks_refused > self.before.tasks_refused
         {
             found.push(self.tasks(limit, limit));
         }
@@ -362,6 +407,15 @@ fn host_is_short(limit: u64, used: u64) -> Exceeded {
         Bytes(limit)
     );
     ended("maxMemory", limit, used, description)
+}
+
+/// Shared memory on the whole host.
+fn shared_on_host() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kilobytes = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Shmem:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) << 10
 }
 
 /// What can still be used before the host is short of memory.

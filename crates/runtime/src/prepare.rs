@@ -64,8 +64,8 @@ pub enum RunError {
     )]
     DirectoryAsStream(u8),
     #[error(
-        "{tool} is quarantined since sandbox {}: {}. After a look at it, `lazaret tool release {tool}` lets it run again",
-        entry.sandbox_id, printable(&entry.reason)
+        "{0} is quarantined since sandbox {1}: {2}. After a look at it, `lazaret tool release {0}` lets it run again",
+        printable(tool), entry.sandbox_id, printable(&entry.reason)
     )]
     Quarantined { tool: String, entry: Box<Entry> },
     #[error(transparent)]

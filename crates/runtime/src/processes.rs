@@ -23,8 +23,16 @@ pub struct Process {
     pub threads: u64,
     /// Its own and that of the children it has waited for.
     pub cpu_ms: u64,
-    /// Memory that belongs to no file, shared parts counted fully.
+    /// Its own alone.
+    #[serde(skip)]
+    pub own_cpu_ms: u64,
+    /// When it began, in ticks: with its number, who it is.
+    #[serde(skip)]
+    pub started: u64,
+    /// Memory that belongs to no file, shared parts counted fully, and the tables it takes.
     pub memory: u64,
+    #[serde(skip)]
+    pub tables: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
 }
@@ -91,7 +99,8 @@ fn process(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
             .lines()
             .find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
     };
-    let memory = (kilobytes("RssAnon:").unwrap_or(0) + kilobytes("RssShmem:").unwrap_or(0)) << 10;
+    let parts = ["RssAnon:", "RssShmem:", "VmPTE:"].map(|key| kilobytes(key).unwrap_or(0));
+    let memory = parts.iter().sum::<u64>() << 10;
     Some(Process {
         pid,
         parent: fields.get(1)?.parse().ok()?,
@@ -99,7 +108,10 @@ fn process(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
         state: fields.first().and_then(|state| state.chars().next()).unwrap_or('?'),
         threads: field(17),
         cpu_ms: (11..15).map(field).sum::<u64>() * TICK_MS,
+        own_cpu_ms: (11..13).map(field).sum::<u64>() * TICK_MS,
+        started: field(19),
         memory,
+        tables: kilobytes("VmPTE:").unwrap_or(0) << 10,
         command: Vec::new(),
     })
 }
@@ -113,9 +125,47 @@ pub fn proportional_memory(proc: BorrowedFd<'_>, process: &Process) -> u64 {
         text.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
     };
     match (kilobytes("Pss_Anon:"), kilobytes("Pss_Shmem:")) {
-        (Some(anonymous), Some(shared)) => (anonymous + shared) << 10,
+        (Some(anonymous), Some(shared)) => process.tables + ((anonymous + shared) << 10),
         _ => process.memory,
     }
+}
+
+/// Shared memory without a name that a process has mapped, by its inode: it stays when nobody's pages show it.
+pub fn shared_mappings(proc: BorrowedFd<'_>, process: &Process) -> Vec<(u64, u64)> {
+    let text = read(proc, &format!("{}/maps", process.pid)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mapping = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let (begin, end) = fields.next()?.split_once('-')?;
+        let shared = fields.next()?.ends_with('s');
+        let inode = fields.nth(2)?.parse().ok()?;
+        let name = fields.next()?;
+        let size = u64::from_str_radix(end, 16).ok()?.checked_sub(u64::from_str_radix(begin, 16).ok()?)?;
+        (shared
+            && (name.starts_with("/dev/zero") || name.starts_with("/memfd:") || name.starts_with("/SYSV")))
+        .then_some((inode, size))
+    };
+    text.lines().filter_map(mapping).collect()
+}
+
+/// The blocks of files that are open and have no name any more, once each.
+pub fn deleted_files(proc: BorrowedFd<'_>, processes: &[Process]) -> u64 {
+    let mut seen = BTreeSet::new();
+    for process in processes {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let path = format!("{}/fd", process.pid);
+        let Ok(directory) = rustix::fs::openat(proc, path, flags, Mode::empty()) else { continue };
+        let Ok(entries) = Dir::read_from(&directory) else { continue };
+        for entry in entries.flatten().take(4096) {
+            if let Ok(stat) = rustix::fs::statat(&directory, entry.file_name(), rustix::fs::AtFlags::empty())
+                && stat.st_nlink == 0
+                && rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()
+            {
+                seen.insert((stat.st_dev, stat.st_ino, u64::try_from(stat.st_blocks).unwrap_or(0)));
+            }
+        }
+    }
+    seen.iter().map(|(.., blocks)| blocks * 512).sum()
 }
 
 /// Bytes that a process, and those it waited for, have made dirty on disks.

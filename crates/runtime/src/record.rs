@@ -50,6 +50,11 @@ const DISTINCT: usize = 500;
 
 /// So many events of a run are kept for its trace.
 const TRACE: usize = 2000;
+/// What violations of one run may take of the log, and what one takes besides its description.
+const LOG_BUDGET: u64 = 2 << 20;
+const EVENT_SIZE: u64 = 1200;
+/// Longer descriptions and paths are cut.
+const LONGEST: usize = 512;
 /// So many different dangerous calls are a pattern, and again one.
 const PATTERN: [usize; 3] = [3, 6, 12];
 
@@ -82,6 +87,8 @@ pub struct Record<'log> {
     /// Different dangerous calls so far.
     dangerous: BTreeSet<String>,
     signals: HashMap<(i32, Fate), u64>,
+    /// How much of the log violations have taken.
+    log_size: u64,
 }
 
 impl<'log> Record<'log> {
@@ -98,6 +105,7 @@ impl<'log> Record<'log> {
             trace: Vec::new(),
             dangerous: BTreeSet::new(),
             signals: HashMap::new(),
+            log_size: 0,
         }
     }
 
@@ -116,8 +124,12 @@ impl<'log> Record<'log> {
 
     pub fn append_all(&mut self, events: &[NewEvent]) -> Result<(), AuditError> {
         let written = self.log.append_all(events)?;
-        if self.trace.len() < TRACE {
-            self.trace.extend(written);
+        for event in written {
+            // What matters most is kept whatever else there was.
+            let grave = matches!(event.event, EventKind::EscapeAttempt | EventKind::SecurityAlert);
+            if self.trace.len() < TRACE || (grave && self.trace.len() < 2 * TRACE) {
+                self.trace.push(event);
+            }
         }
         Ok(())
     }
@@ -148,6 +160,8 @@ impl<'log> Record<'log> {
         self.total += 1;
         self.last = None;
         violation.event = kind.to_string();
+        violation.description = shortened(violation.description);
+        violation.path = violation.path.map(shortened);
         let key = format!("{}\0{}\0{}", violation.description, violation.process, violation.layer);
         let severity = violation.severity;
         let Some((kept, beyond)) = self.kept.get_mut(severity as usize) else { return Ok(()) };
@@ -201,13 +215,15 @@ impl<'log> Record<'log> {
         self.event(EventKind::SecurityAlert, &details)
     }
 
-    /// The last one once more, exactly.
-    pub fn again(&mut self, kind: EventKind) -> Result<(), AuditError> {
+    /// Where the violation that was counted last is kept, if it is.
+    pub fn last(&self) -> Option<usize> {
+        self.last
+    }
+
+    /// One that is kept once more, exactly.
+    pub fn again(&mut self, index: usize, kind: EventKind) -> Result<(), AuditError> {
         self.total += 1;
-        match self.last {
-            Some(index) => self.count(index, kind),
-            None => Ok(()),
-        }
+        self.count(index, kind)
     }
 
     fn count(&mut self, index: usize, kind: EventKind) -> Result<(), AuditError> {
@@ -217,6 +233,18 @@ impl<'log> Record<'log> {
             return Ok(());
         }
         let value = serde_json::to_value(&*known).unwrap_or_default();
+        let (severity, size) = (known.severity, known.description.len() as u64 + EVENT_SIZE);
+        self.log_size += size;
+        if self.log_size > LOG_BUDGET && severity < Severity::Critical {
+            if self.log_size - size <= LOG_BUDGET {
+                let details = [(
+                    "description",
+                    json!("so many violations that only their counts go into the log from here on"),
+                )];
+                return self.event(EventKind::SecurityAlert, &details);
+            }
+            return Ok(());
+        }
         self.log_violation(kind, value)
     }
 
@@ -275,6 +303,17 @@ impl<'log> Record<'log> {
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
+}
+
+/// Cut in the middle: beginning and end of a path tell most.
+fn shortened(text: String) -> String {
+    let count = text.chars().count();
+    if count <= LONGEST {
+        return text;
+    }
+    let head: String = text.chars().take(LONGEST * 3 / 4).collect();
+    let tail: String = text.chars().skip(count - LONGEST / 4).collect();
+    format!("{head}…({} more)…{tail}", count - LONGEST)
 }
 
 fn is_power_of_ten(mut count: u64) -> bool {

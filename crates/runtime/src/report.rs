@@ -125,7 +125,7 @@ impl Report {
         if let Some(reason) = &self.reason {
             let _ = writeln!(text, "lazaret: {reason}");
         }
-        if let Some(tool) = &self.quarantined {
+        if let Some(tool) = self.quarantined.as_deref().map(printable) {
             let _ = writeln!(
                 text,
                 "lazaret: {tool} is quarantined; after a look at {} `lazaret tool release {tool}` lets it run again",
@@ -170,7 +170,7 @@ pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| {
             if c.is_control()
-                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+                || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
             {
                 '?'
             } else {

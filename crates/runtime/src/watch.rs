@@ -1,6 +1,7 @@
 //! Judges the system calls that wait for the supervisor: denies and records what is blocked, lets init act
 //! where a check must not race, and notes writes that the kernel will refuse.
 
+mod links;
 mod refusal;
 
 use std::{
@@ -103,7 +104,24 @@ pub struct Watch<'a> {
     executed: bool,
     pending: HashMap<u64, Pending>,
     /// The last call that was blocked, and with what: a flood of the same is answered without a second look.
-    flood: Option<(Notification, i32)>,
+    flood: Option<Flood>,
+}
+
+/// A call that was blocked by its number alone.
+#[derive(Debug)]
+struct Flood {
+    call: Notification,
+    process: String,
+    errno: i32,
+    /// Where it is counted.
+    index: usize,
+}
+
+impl Flood {
+    fn is_the_same(&self, call: &Notification, task: &Task) -> bool {
+        let what = |call: &Notification| (call.pid, call.arch, call.number, call.args);
+        what(&self.call) == what(call) && task.name() == self.process
+    }
 }
 
 /// The outcome of looking at one call.
@@ -147,24 +165,32 @@ impl<'a> Watch<'a> {
         notification: Notification,
         record: &mut Record<'_>,
     ) -> Result<After, AuditError> {
-        if let Some((last, errno)) = self.flood
-            && (last.pid, last.arch, last.number, last.args)
-                == (notification.pid, notification.arch, notification.number, notification.args)
+        let task = Task::of(&notification);
+        if let Some(flood) = &self.flood
+            && flood.is_the_same(&notification, &task)
         {
-            record.again(EventKind::SyscallBlocked)?;
+            record.again(flood.index, EventKind::SyscallBlocked)?;
             let after = self.enough(record, &notification.name());
             if after == After::GoOn {
-                listener.deny(notification.id, errno);
+                listener.deny(notification.id, flood.errno);
             }
             return Ok(after);
         }
         self.flood = None;
-        let task = Task::of(&notification);
         let verdict = match self.judge(sandbox, &notification, &task) {
             Ok(verdict) => verdict,
             Err(error) => {
                 // Its memory or descriptors could not be read: the call fails as the kernel would fail it.
-                listener.deny(notification.id, error.raw_os_error().unwrap_or(EACCES));
+                // What failed for another reason could not be judged, and that is told.
+                let Some(errno) = error.raw_os_error() else {
+                    let violation = self.unjudged(&notification, &task, &error);
+                    let after = self.account(EventKind::PolicyViolation, violation, record)?;
+                    if after == After::GoOn {
+                        listener.deny(notification.id, EACCES);
+                    }
+                    return Ok(after);
+                };
+                listener.deny(notification.id, errno);
                 return Ok(After::GoOn);
             }
         };
@@ -188,8 +214,10 @@ impl<'a> Watch<'a> {
                 if matches!(after, Ok(After::GoOn)) {
                     listener.deny(notification.id, errno);
                     // What is blocked by name is blocked whatever memory says.
-                    if kind == EventKind::SyscallBlocked {
-                        self.flood = Some((notification, errno));
+                    if kind == EventKind::SyscallBlocked
+                        && let Some(index) = record.last()
+                    {
+                        self.flood = Some(Flood { call: notification, process: task.name(), errno, index });
                     }
                 }
                 return after;
@@ -285,7 +313,7 @@ impl<'a> Watch<'a> {
     fn judge(&mut self, sandbox: &Sandbox, call: &Notification, task: &Task) -> io::Result<Verdict> {
         let name = call.name();
         if !call.is_native() {
-            return Ok(self.blocked_call(call, task, &name, ENOSYS, Severity::High));
+            return Ok(self.blocked_call(call, task, &name, ENOSYS, severity_of_foreign(call)));
         }
         if self.blocked.contains(&call.number) {
             return Ok(self.blocked_call(call, task, &name, EPERM, severity_of_syscall(&name)));
@@ -648,7 +676,7 @@ impl<'a> Watch<'a> {
                 _ => {}
             }
         }
-        Some(self.resolved(task, &normal).unwrap_or(normal))
+        Some(self.resolved(task, &normal).or_else(|| links::followed(task, &normal)).unwrap_or(normal))
     }
 
     /// Where a path leads in the view of the process, as far as it exists. For telling only: the process can
@@ -660,16 +688,20 @@ impl<'a> Watch<'a> {
             let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
             let resolve = rustix::fs::ResolveFlags::IN_ROOT;
             let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-            rustix::fs::openat2(&root, relative, flags, rustix::fs::Mode::empty(), resolve).ok()
+            rustix::fs::openat2(&root, relative, flags, rustix::fs::Mode::empty(), resolve)
         };
         let told = |fd: std::os::fd::OwnedFd| {
             std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd))).ok()
         };
-        if let Some(whole) = open(path) {
-            return told(whole);
+        match open(path) {
+            Ok(whole) => told(whole),
+            // A link of /proc is on the way, or at the end of one.
+            Err(rustix::io::Errno::LOOP | rustix::io::Errno::XDEV) => None,
+            Err(_) => {
+                let parent = told(open(path.parent()?).ok()?)?;
+                Some(parent.join(path.file_name()?))
+            }
         }
-        let parent = told(open(path.parent()?)?)?;
-        Some(parent.join(path.file_name()?))
     }
 
     fn is_writable(&self, path: &Path) -> bool {
@@ -717,6 +749,22 @@ fn is_plain_fork(name: &str, flags: u64) -> bool {
     const CLONE_THREAD: u64 = 0x1_0000;
     const CLONE_NAMESPACES: u64 = 0x7e02_0000;
     name != "clone" || flags & (CLONE_THREAD | CLONE_NAMESPACES) == 0
+}
+
+/// The same acts by their numbers on another architecture: these are 32-bit x86 and x32.
+fn severity_of_foreign(call: &Notification) -> Severity {
+    const X32_BIT: u32 = 0x4000_0000;
+    // mount, umount, umount2, pivot_root, setns, open_by_handle_at, bpf, kexec_load, init_module, finit_module,
+    // delete_module, reboot, swapon, swapoff, move_mount, fsmount, mount_setattr
+    const CRITICAL: [u32; 17] =
+        [21, 22, 52, 217, 346, 342, 357, 283, 128, 350, 129, 88, 87, 115, 429, 432, 442];
+    let critical = if call.number & X32_BIT == 0 {
+        CRITICAL.contains(&call.number)
+    } else {
+        let native = Notification { number: call.number & !X32_BIT, ..*call };
+        severity_of_syscall(&native.name()) == Severity::Critical
+    };
+    if critical { Severity::Critical } else { Severity::High }
 }
 
 fn privileged(mode: u64) -> bool {

@@ -4,7 +4,7 @@
 //! Everything to be renamed lay ready before the journal said `committing`. So a source that is gone was
 //! renamed: that is how a finished change is told from one still to do.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -41,6 +41,7 @@ pub fn apply(record: &Record, numbers: &[usize], roots: &Roots, stage: &Stage, r
         ways: roots.parents(),
         failed: HashSet::new(),
         blocked: HashSet::new(),
+        made: HashMap::new(),
         outcome: Outcome::default(),
     };
     let changes = || numbers.iter().filter_map(|number| Some((*number, record.changes.0.get(*number)?)));
@@ -81,6 +82,8 @@ struct Apply<'a> {
     failed: HashSet<usize>,
     /// Directories that could not be made: nothing is put below their name.
     blocked: HashSet<&'a Path>,
+    /// The directories that were made, by identity: a name can be exchanged.
+    made: HashMap<usize, (u64, u64)>,
     outcome: Outcome,
 }
 
@@ -135,7 +138,7 @@ impl<'a> Apply<'a> {
         }
     }
 
-    fn make_directory(&mut self, _: usize, change: &'a Change) -> Result<(), Conflict> {
+    fn make_directory(&mut self, number: usize, change: &'a Change) -> Result<(), Conflict> {
         let owner = owner_of(change, self.record.trees.get(change.tree as usize));
         let run = self.run;
         let (parent, name) = self.ways.to(change)?;
@@ -148,10 +151,21 @@ impl<'a> Apply<'a> {
             },
             Err(errno) => return Err(conflict_of(errno)),
         }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(conflict_of)?;
+        let stat = rustix::fs::fstat(&directory).map_err(conflict_of)?;
+        if run == Run::First {
+            // Whoever owns the tree may have put another directory in its place: ours is new and empty.
+            let new = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o7777 == 0o700;
+            if !new || !place::names(directory.as_fd()).map_err(conflict_of)?.is_empty() {
+                return Err(Conflict::Replaced);
+            }
+        }
+        self.made.insert(number, (stat.st_dev, stat.st_ino));
         if let Some((uid, gid)) = owner {
             failpoint::step();
             let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
-            rustix::fs::chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW).map_err(conflict_of)?;
+            rustix::fs::fchown(&directory, uid, gid).map_err(conflict_of)?;
         }
         Ok(())
     }
@@ -208,7 +222,7 @@ impl<'a> Apply<'a> {
         }
     }
 
-    fn set_mode(&mut self, _: usize, change: &'a Change) -> Result<(), Conflict> {
+    fn set_mode(&mut self, number: usize, change: &'a Change) -> Result<(), Conflict> {
         let (parent, name) = self.ways.to(change)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let object = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
@@ -219,7 +233,8 @@ impl<'a> Apply<'a> {
         let now = crate::change::Object::of(&rustix::fs::fstat(&object).map_err(conflict_of)?);
         match change.base.object() {
             _ if change.makes_directory() => {
-                if now.kind != Kind::Directory {
+                let ours = self.made.get(&number).is_none_or(|made| *made == (now.device, now.inode));
+                if now.kind != Kind::Directory || !ours {
                     return Err(Conflict::Replaced);
                 }
             }

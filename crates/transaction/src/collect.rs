@@ -58,6 +58,7 @@ pub fn collect(trees: &[Tree], started: SystemTime) -> Result<Changes, CollectEr
             TreeKind::File => walk.file()?,
         }
     }
+    persistence::mark_repositories(&mut changes);
     Ok(Changes(changes))
 }
 

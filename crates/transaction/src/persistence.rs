@@ -6,7 +6,7 @@
 
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,12 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::change::{Kind, Node};
+use crate::change::{Change, Kind, Node};
 use table::TABLE;
 
 /// For a reason that this version does not know: kept rather than dropped.
 const UNKNOWN: &str = "acts on the next run";
+const REPOSITORY: &str = "git obeys it: the directory is a repository";
 
 /// A row of the table, split into components.
 struct Pattern {
@@ -125,16 +126,17 @@ impl Judge {
     }
 }
 
-/// Looks for a pattern that starts at any component. One that starts in the root's own path counts only if
-/// its fixed part reaches the root's last component: a project somewhere below `.claude` is not thereby a
-/// setting of the agent.
+/// Looks for a pattern that starts at any component, in the root's own path as well. Only a worktree that an
+/// agent made below its own directory is a project like any other.
 fn in_directories(index: &Index, components: &[Vec<u8>], root: usize, link: bool) -> Option<&'static str> {
     for start in 0..components.len() {
         let rest = components.get(start..)?;
         let rooted = rest.first().and_then(|first| index.rooted.get(first.as_slice())).into_iter().flatten();
         for pattern in rooted.chain(&index.starred) {
             let fixed = pattern.directories.len();
-            let reaches = start + fixed >= root;
+            let own = components.get(start..root).unwrap_or_default();
+            let worktree = own.len() > 2 && each_matches(&[b".claude", b"worktrees"], own);
+            let reaches = start + fixed >= root || !worktree;
             if reaches && (fits(pattern, rest) || (link && leads_to(pattern, rest))) {
                 return Some(pattern.reason);
             }
@@ -203,13 +205,40 @@ fn lower(path: &Path) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// A directory with these three is a repository to git, whatever it is called: what it obeys there acts.
+pub fn mark_repositories(changes: &mut [Change]) {
+    let names: HashSet<PathBuf> =
+        changes.iter().filter(|change| change.node.is_some()).map(|change| change.path.clone()).collect();
+    let there = |path: PathBuf| names.contains(&path) || std::fs::symlink_metadata(&path).is_ok();
+    let mut known: HashMap<PathBuf, bool> = HashMap::new();
+    for change in changes.iter_mut().filter(|change| change.persistence.is_none() && change.node.is_some()) {
+        let Some(parent) = change.path.parent() else { continue };
+        let name = change.path.file_name().unwrap_or_default().to_ascii_lowercase();
+        let is_hook = parent.file_name().is_some_and(|name| name.eq_ignore_ascii_case("hooks"));
+        let obeyed = ["config", "config.worktree", "commondir", "gitdir", "head", "alternates"];
+        let directory = match parent.parent() {
+            Some(above) if is_hook => above,
+            _ if obeyed.iter().any(|obeyed| name == *obeyed) => parent,
+            _ => continue,
+        };
+        let repository = *known.entry(directory.to_owned()).or_insert_with(|| {
+            there(directory.join("HEAD"))
+                && (there(directory.join("objects")) || there(directory.join("commondir")))
+        });
+        if repository {
+            change.persistence = Some(REPOSITORY);
+        }
+    }
+}
+
 /// Reasons are read back as the same static text they were written from.
 pub fn deserialize_reason<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'static str>, D::Error> {
     let written = Option::<String>::deserialize(deserializer)?;
     Ok(written.map(|written| {
-        TABLE.iter().map(|(reason, _)| *reason).find(|reason| *reason == written).unwrap_or(UNKNOWN)
+        let mut known = TABLE.iter().map(|(reason, _)| *reason).chain([REPOSITORY]);
+        known.find(|reason| *reason == written).unwrap_or(UNKNOWN)
     }))
 }
 

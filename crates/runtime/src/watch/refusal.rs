@@ -104,6 +104,12 @@ impl Watch<'_> {
         self.violation(call, &Task::of(call), Indicator::Network, Severity::High, what, "netns", remedy)
     }
 
+    pub(super) fn unjudged(&self, call: &Notification, task: &Task, error: &std::io::Error) -> Violation {
+        let what = format!("system call {} that could not be judged ({error})", call.name());
+        let remedy = "refused because it could not be decided; try again".to_owned();
+        self.violation(call, task, Indicator::Syscall, Severity::Medium, what, "notify", remedy)
+    }
+
     pub(super) fn privileged_mode(&self, call: &Notification, task: &Task, name: &str) -> Verdict {
         let violation = self.violation(
             call,

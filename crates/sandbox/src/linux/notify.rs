@@ -119,8 +119,8 @@ impl Task {
 
     /// The name the process gave itself: data, not to be trusted.
     pub fn name(&self) -> String {
-        std::fs::read_to_string(format!("/proc/{}/comm", self.pid))
-            .map(|name| name.trim_end().to_owned())
+        std::fs::read(format!("/proc/{}/comm", self.pid))
+            .map(|name| String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
             .unwrap_or_default()
     }
 
@@ -196,7 +196,9 @@ impl Task {
     }
 
     pub fn numbers(&self) -> io::Result<TaskNumbers> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))?;
+        // The name in it is whatever the process says, and need not be text.
+        let status = std::fs::read(format!("/proc/{}/status", self.pid))?;
+        let status = String::from_utf8_lossy(&status);
         let field = |name: &str| {
             status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
         };

@@ -240,3 +240,20 @@ fn a_change_survives_being_written_as_json() {
     assert!(matches!(changes.0[0].base, Base::Absent | Base::Present(_)));
     assert!(changes.iter().any(|change| matches!(change.node, Some(Node::Symlink { .. }))));
 }
+
+#[test]
+fn a_repository_by_any_name_acts() {
+    let bed = Bed::new();
+    bed.write("docs/HEAD", "ref: refs/heads/main\n");
+    bed.write("docs/objects/x", "");
+    bed.write("docs/config", "[core]\n\tfsmonitor = evil\n");
+    bed.write("docs/hooks/post-checkout", "evil");
+    bed.write("other/config", "harmless");
+    let found = bed.found();
+    let acts = |name: &str| {
+        let change = found.iter().find(|(path, _)| path.as_os_str() == name).unwrap().1;
+        change.persistence.is_some()
+    };
+    assert!(acts("docs/config") && acts("docs/hooks/post-checkout") && acts("docs/HEAD"));
+    assert!(!acts("other/config") && !acts("docs/objects/x"));
+}
