@@ -119,7 +119,7 @@ impl Prepared {
         usage: Usage,
     ) -> Vec<Exceeded> {
         const SIGXFSZ: i32 = 25;
-        let mut found = meter.last_look(sandbox);
+        let mut found = Vec::new();
         if let Some(status) = supervised.status() {
             if self.cpu_limit_hit(status, usage) {
                 found.extend(meter.ended_by_cpu(usage.cpu_ms));
@@ -128,6 +128,8 @@ impl Prepared {
                 found.extend(meter.ended_by_file_size());
             }
         }
+        // What ended the command is told as that, and not once more as refused.
+        found.extend(meter.last_look(sandbox));
         found
     }
 

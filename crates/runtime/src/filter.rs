@@ -41,6 +41,7 @@ const O_CREAT: u32 = 0o100;
 const O_TMPFILE: u32 = 0o20_000_000;
 const EPERM: u16 = 1;
 const ENOSYS: u16 = 38;
+const EOPNOTSUPP: u16 = 95;
 /// Terminal requests that type, or rewire the terminal, for somebody else.
 const TERMINAL_REQUESTS: [u32; 4] = [
     0x5412, // TIOCSTI
@@ -68,7 +69,7 @@ const CREATING: [&str; 11] = [
 /// Calls that take a name or its content away.
 const REMOVING: [&str; 4] = ["unlink", "unlinkat", "rmdir", "truncate"];
 /// Calls that make memory which outlives its mappings.
-const UNCOUNTED_MEMORY: [&str; 2] = ["memfd_create", "shmget"];
+const UNCOUNTED_MEMORY: [&str; 3] = ["memfd_create", "shmget", "msgget"];
 const SOL_SOCKET: u32 = 1;
 const SO_SNDBUF: u32 = 7;
 const SO_RCVBUF: u32 = 8;
@@ -180,6 +181,16 @@ pub fn count_processes(filter: &mut Filter) {
             rule.cases.push(case([not_a_thread], Action::Notify));
         } else if ["fork", "vfork"].iter().any(|name| number(name) == Some(rule.number)) {
             rule.otherwise = Action::Notify;
+        }
+    }
+}
+
+/// Where the size of host paths is only measured: space that is taken without writing could not be followed.
+/// C libraries write zeros instead.
+pub fn close_unwritten_space(filter: &mut Filter) {
+    for rule in filter.rules.iter_mut().filter(|rule| rule.otherwise == Action::Allow) {
+        if number("fallocate") == Some(rule.number) {
+            rule.otherwise = Action::Errno(EOPNOTSUPP);
         }
     }
 }

@@ -14,6 +14,7 @@ use lazaret_policy::{
 };
 use lazaret_sandbox::{
     Layer, Spec,
+    linux::bpf::Filter,
     spec::{
         Access, Command, Entry, Exec, Group, Identity, Landlock, LandlockAccess, LandlockRule, Limits,
         Namespaces, Owner, Scratch, Terminal, Walls,
@@ -203,7 +204,7 @@ impl View<'_> {
                 inodes: policy.filesystem.max_inodes.unwrap_or(SCRATCH_INODES),
             },
             command: Some(self.command()),
-            filter: Some(filter::build(policy, circumstances)),
+            filter: Some(self.filter(circumstances)),
             guarded,
             sockets: self.sockets.clone(),
             landlock: Landlock { rules },
@@ -222,6 +223,15 @@ impl View<'_> {
             counts_processes: filter::counts_processes(policy),
             notes: self.notes,
         })
+    }
+
+    fn filter(&self, circumstances: filter::Circumstances) -> Filter {
+        let policy = &self.request.policy;
+        let mut filter = filter::build(policy, circumstances);
+        if policy.filesystem.max_total_size.is_some() && self.request.writing == Writing::Through {
+            filter::close_unwritten_space(&mut filter);
+        }
+        filter
     }
 
     fn command(&self) -> Command {

@@ -91,7 +91,7 @@ pub struct Meter {
     told: VecDeque<&'static str>,
     /// What the group had counted before, for other commands.
     before: Consumption,
-    shared_before: u64,
+    host_before: HostMemory,
     /// CPU time of every process ever seen.
     seen: BTreeMap<(i32, u64), u64>,
     /// What was measured last, for the report.
@@ -134,14 +134,21 @@ impl Meter {
                 _ => Belonging::All,
             },
             mechanism,
-            processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+            // To ask takes a tenth of a millisecond.
+            processors: match spec.group.cpu_time_ms {
+                Some(_) => std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+                None => 1,
+            },
             growth: (limited && !writable.is_empty()).then(|| Growth::begin(&writable)),
             writable,
             started: SystemTime::now(),
             due: None,
             told: VecDeque::new(),
             before: sandbox.group().map(|group| group.consumption()).unwrap_or_default(),
-            shared_before: shared_on_host(),
+            host_before: match (mechanism, spec.group.memory) {
+                (Mechanism::Polling, Some(_)) => HostMemory::now(),
+                _ => HostMemory::default(),
+            },
             seen: BTreeMap::new(),
             cpu_ms: 0,
             memory_peak: 0,
@@ -197,9 +204,11 @@ impl Meter {
                     let parts = processes.iter().map(|process| processes::proportional_memory(proc, process));
                     used = storage + parts.sum::<u64>();
                 }
-                used = used.max(storage + self.unseen_shared(proc, &processes));
+                let host = HostMemory::now();
+                used = used.max(storage + self.unseen_shared(proc, &processes, &host));
+                used += self.in_sockets(proc, &processes, &host, used);
                 self.memory_peak = self.memory_peak.max(used);
-                let spare = spare_on_host();
+                let spare = host.spare();
                 if used >= limit {
                     found.push(memory(limit, used));
                 } else if spare == 0 {
@@ -309,8 +318,8 @@ impl Meter {
 
     /// Shared memory without a name can be held without showing in anybody's pages. What is mapped counts as far
     /// as the host's own shared memory has grown.
-    fn unseen_shared(&self, proc: BorrowedFd<'_>, processes: &[Process]) -> u64 {
-        let grown = shared_on_host().saturating_sub(self.shared_before);
+    fn unseen_shared(&self, proc: BorrowedFd<'_>, processes: &[Process], host: &HostMemory) -> u64 {
+        let grown = host.shared.saturating_sub(self.host_before.shared);
         if grown < (1 << 20) {
             return 0;
         }
@@ -322,6 +331,20 @@ impl Meter {
             }
         }
         mapped.values().sum::<u64>().min(grown)
+    }
+
+    /// What lies in the buffers of sockets belongs to nobody. Those of a process with many sockets are taken to
+    /// be full as far as the host has less memory than before, beyond what is accounted for.
+    fn in_sockets(&self, proc: BorrowedFd<'_>, processes: &[Process], host: &HostMemory, known: u64) -> u64 {
+        const BUFFER: u64 = 212_992;
+        const MANY: u64 = 64;
+        let gone = self.host_before.available.saturating_sub(host.available).saturating_sub(known);
+        if gone < (16 << 20) {
+            return 0;
+        }
+        let suspects = processes.iter().filter(|process| processes::descriptors(proc, process) > MANY);
+        let sockets: u64 = suspects.map(|process| processes::sockets(proc, process)).sum();
+        gone.min(sockets * BUFFER)
     }
 
     fn held_by_group(&mut self, consumption: Consumption, found: &mut Vec<Exceeded>) {
@@ -340,17 +363,17 @@ impl Meter {
 
     fn storage_full(&self, sandbox: &Sandbox, found: &mut Vec<Exceeded>) {
         let Some(used) = storage(sandbox) else { return };
-        if used.bytes_free == 0 {
+        if used.bytes >= self.scratch.bytes {
             let limit = self.scratch.bytes;
             let description =
                 format!("private storage is full: {} (--max-write, filesystem.maxTotalSize)", Bytes(limit));
             found.push(refused("maxTotalSize", limit, used.bytes, description));
         }
-        if used.inodes_free == 0 {
-            let limit = self.scratch.inodes;
+        let limit = self.scratch.inodes;
+        if used.inodes >= limit {
             let description =
                 format!("private storage holds as many files as it may: {limit} (filesystem.maxInodes)");
-            found.push(refused("maxInodes", limit, limit, description));
+            found.push(refused("maxInodes", limit, used.inodes, description));
         }
     }
 
@@ -409,25 +432,29 @@ fn host_is_short(limit: u64, used: u64) -> Exceeded {
     ended("maxMemory", limit, used, description)
 }
 
-/// Shared memory on the whole host.
-fn shared_on_host() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kilobytes = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Shmem:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) << 10
+/// The host's memory at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct HostMemory {
+    total: u64,
+    available: u64,
+    shared: u64,
 }
 
-/// What can still be used before the host is short of memory.
-fn spare_on_host() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kilobytes = |key: &str| {
-        text.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
-    };
-    match (kilobytes("MemTotal:"), kilobytes("MemAvailable:")) {
-        (Some(total), Some(available)) => available.saturating_sub(total / 25) << 10,
-        // A host that does not tell.
-        _ => u64::MAX,
+impl HostMemory {
+    fn now() -> HostMemory {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let bytes = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+            kilobytes.unwrap_or(0) << 10
+        };
+        HostMemory { total: bytes("MemTotal:"), available: bytes("MemAvailable:"), shared: bytes("Shmem:") }
+    }
+
+    /// What can still be used before the host is short of memory.
+    fn spare(&self) -> u64 {
+        // A host that does not tell is not short.
+        if self.total == 0 { u64::MAX } else { self.available.saturating_sub(self.total / 25) }
     }
 }
 
@@ -441,8 +468,7 @@ fn ended(limit: &'static str, value: u64, usage: u64, description: String) -> Ex
 
 struct Storage {
     bytes: u64,
-    bytes_free: u64,
-    inodes_free: u64,
+    inodes: u64,
 }
 
 /// What is used of private storage.
@@ -451,7 +477,6 @@ fn storage(sandbox: &Sandbox) -> Option<Storage> {
     let block = u64::try_from(fs.f_bsize).unwrap_or(4096);
     Some(Storage {
         bytes: fs.f_blocks.saturating_sub(fs.f_bfree) * block,
-        bytes_free: fs.f_bfree * block,
-        inodes_free: fs.f_ffree,
+        inodes: fs.f_files.saturating_sub(fs.f_ffree),
     })
 }

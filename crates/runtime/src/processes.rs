@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::Read as _,
     os::fd::{BorrowedFd, OwnedFd},
+    time::Instant,
 };
 
 use rustix::fs::{Dir, Mode, OFlags};
@@ -48,8 +49,16 @@ pub enum Belonging {
 
 /// Everything that runs inside at this moment, init included.
 pub fn snapshot(proc: BorrowedFd<'_>, belonging: Belonging) -> Vec<Process> {
-    let mut processes: Vec<Process> =
-        numbers(proc).into_iter().filter_map(|pid| process(proc, pid)).collect();
+    of_those(numbers(proc).into_iter().filter_map(|pid| process(proc, pid)).collect(), belonging)
+}
+
+/// As many as can be looked at until then, without their memory.
+pub fn snapshot_until(proc: BorrowedFd<'_>, belonging: Belonging, end: Instant) -> Vec<Process> {
+    let pids = numbers(proc).into_iter().take_while(|_| Instant::now() < end);
+    of_those(pids.filter_map(|pid| brief(proc, pid)).collect(), belonging)
+}
+
+fn of_those(mut processes: Vec<Process>, belonging: Belonging) -> Vec<Process> {
     if let Belonging::Below(top) = belonging {
         let parents: BTreeMap<i32, i32> = processes.iter().map(|p| (p.pid, p.parent)).collect();
         let mut below = BTreeSet::from([top]);
@@ -84,7 +93,7 @@ fn numbers(proc: BorrowedFd<'_>) -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
 }
 
-fn process(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
+fn brief(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
     let stat = read(proc, &format!("{pid}/stat"))?;
     let stat = String::from_utf8_lossy(&stat);
     // The name may contain anything, a bracket included.
@@ -92,15 +101,6 @@ fn process(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
     let name = begin.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let field = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-    let status = read(proc, &format!("{pid}/status")).unwrap_or_default();
-    let status = String::from_utf8_lossy(&status);
-    let kilobytes = |key: &str| {
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
-    };
-    let parts = ["RssAnon:", "RssShmem:", "VmPTE:"].map(|key| kilobytes(key).unwrap_or(0));
-    let memory = parts.iter().sum::<u64>() << 10;
     Some(Process {
         pid,
         parent: fields.get(1)?.parse().ok()?,
@@ -110,10 +110,24 @@ fn process(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
         cpu_ms: (11..15).map(field).sum::<u64>() * TICK_MS,
         own_cpu_ms: (11..13).map(field).sum::<u64>() * TICK_MS,
         started: field(19),
-        memory,
-        tables: kilobytes("VmPTE:").unwrap_or(0) << 10,
+        memory: 0,
+        tables: 0,
         command: Vec::new(),
     })
+}
+
+fn process(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
+    let process = brief(proc, pid)?;
+    let status = read(proc, &format!("{pid}/status")).unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
+    let kilobytes = |key: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+    };
+    let parts = ["RssAnon:", "RssShmem:", "VmPTE:"].map(|key| kilobytes(key).unwrap_or(0));
+    let memory = parts.iter().sum::<u64>() << 10;
+    Some(Process { memory, tables: kilobytes("VmPTE:").unwrap_or(0) << 10, ..process })
 }
 
 /// The same with shared parts divided among those who share them. Where a process hides (it made itself
@@ -181,6 +195,19 @@ pub fn written(proc: BorrowedFd<'_>, process: &Process) -> u64 {
 pub fn descriptors(proc: BorrowedFd<'_>, process: &Process) -> u64 {
     let stat = rustix::fs::statat(proc, format!("{}/fd", process.pid), rustix::fs::AtFlags::empty());
     stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
+}
+
+/// How many of its descriptors are sockets.
+pub fn sockets(proc: BorrowedFd<'_>, process: &Process) -> u64 {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(proc, format!("{}/fd", process.pid), flags, Mode::empty());
+    let Ok(directory) = directory else { return 0 };
+    let Ok(entries) = Dir::read_from(&directory) else { return 0 };
+    let is_socket = |name: &std::ffi::CStr| {
+        rustix::fs::readlinkat(&directory, name, Vec::new())
+            .is_ok_and(|link| link.as_bytes().starts_with(b"socket:"))
+    };
+    entries.flatten().take(4096).filter(|entry| is_socket(entry.file_name())).count() as u64
 }
 
 /// Its arguments, shortened, for the record.

@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// An escape attempt is ended at once: looking around must not take long.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(40);
 
 /// The processes inside, as many as can be looked at in a moment.
 pub fn processes_now(sandbox: &Sandbox, belonging: Belonging) -> Vec<Process> {
     let end = Instant::now() + LOOK;
     let Some(proc) = sandbox.proc() else { return Vec::new() };
-    let mut processes = processes::snapshot(proc, belonging);
+    let mut processes = processes::snapshot_until(proc, belonging, end);
     for process in &mut processes {
         if Instant::now() > end {
             break;

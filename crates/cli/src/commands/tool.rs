@@ -4,7 +4,7 @@ use std::{
     env, fs,
     io::{IsTerminal as _, Read as _, Write as _},
     path::PathBuf,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail};
@@ -163,10 +163,15 @@ fn run(args: &args::ToolRun) -> anyhow::Result<Exit> {
     let (result, exit) = match registry.find(&args.name) {
         Err(unknown) => refused(&args.name, ToolFailure::new(ErrorCode::UnknownTool, unknown.to_string())),
         Ok(tool) => {
-            let done = call(args, &place, tool)?;
-            // The answer comes at a multiple of the quantum, so that its time tells little.
-            std::thread::sleep(pad_to_quantum(started.elapsed(), tool.time_quantum()));
-            done
+            let (mut result, exit) = call(args, &place, tool)?;
+            // The answer comes at a multiple of the quantum, so that its time tells little, and says nothing else.
+            let quantum = tool.time_quantum();
+            if !quantum.is_zero() {
+                let took = Duration::from_millis(result.duration_ms);
+                result.duration_ms = (took + pad_to_quantum(took, quantum)).as_millis() as u64;
+            }
+            std::thread::sleep(pad_to_quantum(started.elapsed(), quantum));
+            (result, exit)
         }
     };
     output::data(&format!("{}\n", serde_json::to_string(&result)?));

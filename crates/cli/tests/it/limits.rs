@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use crate::case::{Case, as_everybody, has_tool, marker, processes_with};
 
 /// A policy like the default one, with something on top.
-fn policy(case: &Case, rest: &str) -> String {
+pub fn policy(case: &Case, rest: &str) -> String {
     let (top, sections) = rest.split_at(rest.find('[').unwrap_or(rest.len()));
     let filesystem = "readOnlyPaths = [\"/usr\", \"/bin\", \"/sbin\", \"/lib\", \"/lib64\", \"/etc\"]\nreadWritePaths = [\".\"]\n";
     let sections = match sections.strip_prefix("[filesystem]\n") {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Outcome, as_everybody, has_tool, marker, processes_with};
 
-fn report_of(case: &Case, args: &[&str]) -> (Value, Outcome) {
+pub fn report_of(case: &Case, args: &[&str]) -> (Value, Outcome) {
     let file = case.root.join("report.json");
     let outcome = case.run(["--report", file.to_str().unwrap()].into_iter().chain(args.iter().copied()));
     let text = fs::read_to_string(&file).unwrap();

@@ -160,7 +160,7 @@ impl Watch<'_> {
             "fork" | "vfork" | "clone" if !process.allow_fork => {
                 "to allow: process.allowFork = true".to_owned()
             }
-            "memfd_create" | "shmget" if process.allowed_executables.is_empty() => {
+            "memfd_create" | "shmget" | "msgget" if process.allowed_executables.is_empty() => {
                 "closed because memory is limited and could not be counted here without a control group: `lazaret doctor` names the fix; no limit, no refusal".to_owned()
             }
             "memfd_create" | "execveat" => "closed because process.allowedExecutables is set".to_owned(),
