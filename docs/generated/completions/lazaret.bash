@@ -22,14 +22,26 @@ _lazaret() {
             lazaret,bench)
                 cmd="lazaret__subcmd__bench"
                 ;;
+            lazaret,commit)
+                cmd="lazaret__subcmd__commit"
+                ;;
             lazaret,completions)
                 cmd="lazaret__subcmd__completions"
+                ;;
+            lazaret,diff)
+                cmd="lazaret__subcmd__diff"
+                ;;
+            lazaret,discard)
+                cmd="lazaret__subcmd__discard"
                 ;;
             lazaret,doctor)
                 cmd="lazaret__subcmd__doctor"
                 ;;
             lazaret,help)
                 cmd="lazaret__subcmd__help"
+                ;;
+            lazaret,launcher)
+                cmd="lazaret__subcmd__launcher"
                 ;;
             lazaret,man)
                 cmd="lazaret__subcmd__man"
@@ -42,6 +54,9 @@ _lazaret() {
                 ;;
             lazaret,run)
                 cmd="lazaret__subcmd__run"
+                ;;
+            lazaret,tool)
+                cmd="lazaret__subcmd__tool"
                 ;;
             lazaret__subcmd__audit,help)
                 cmd="lazaret__subcmd__audit__subcmd__help"
@@ -67,14 +82,26 @@ _lazaret() {
             lazaret__subcmd__help,bench)
                 cmd="lazaret__subcmd__help__subcmd__bench"
                 ;;
+            lazaret__subcmd__help,commit)
+                cmd="lazaret__subcmd__help__subcmd__commit"
+                ;;
             lazaret__subcmd__help,completions)
                 cmd="lazaret__subcmd__help__subcmd__completions"
+                ;;
+            lazaret__subcmd__help,diff)
+                cmd="lazaret__subcmd__help__subcmd__diff"
+                ;;
+            lazaret__subcmd__help,discard)
+                cmd="lazaret__subcmd__help__subcmd__discard"
                 ;;
             lazaret__subcmd__help,doctor)
                 cmd="lazaret__subcmd__help__subcmd__doctor"
                 ;;
             lazaret__subcmd__help,help)
                 cmd="lazaret__subcmd__help__subcmd__help"
+                ;;
+            lazaret__subcmd__help,launcher)
+                cmd="lazaret__subcmd__help__subcmd__launcher"
                 ;;
             lazaret__subcmd__help,man)
                 cmd="lazaret__subcmd__help__subcmd__man"
@@ -87,6 +114,9 @@ _lazaret() {
                 ;;
             lazaret__subcmd__help,run)
                 cmd="lazaret__subcmd__help__subcmd__run"
+                ;;
+            lazaret__subcmd__help,tool)
+                cmd="lazaret__subcmd__help__subcmd__tool"
                 ;;
             lazaret__subcmd__help__subcmd__audit,show)
                 cmd="lazaret__subcmd__help__subcmd__audit__subcmd__show"
@@ -108,6 +138,18 @@ _lazaret() {
                 ;;
             lazaret__subcmd__help__subcmd__profile,show)
                 cmd="lazaret__subcmd__help__subcmd__profile__subcmd__show"
+                ;;
+            lazaret__subcmd__help__subcmd__tool,list)
+                cmd="lazaret__subcmd__help__subcmd__tool__subcmd__list"
+                ;;
+            lazaret__subcmd__help__subcmd__tool,quarantine)
+                cmd="lazaret__subcmd__help__subcmd__tool__subcmd__quarantine"
+                ;;
+            lazaret__subcmd__help__subcmd__tool,release)
+                cmd="lazaret__subcmd__help__subcmd__tool__subcmd__release"
+                ;;
+            lazaret__subcmd__help__subcmd__tool,run)
+                cmd="lazaret__subcmd__help__subcmd__tool__subcmd__run"
                 ;;
             lazaret__subcmd__policy,check)
                 cmd="lazaret__subcmd__policy__subcmd__check"
@@ -151,6 +193,36 @@ _lazaret() {
             lazaret__subcmd__profile__subcmd__help,show)
                 cmd="lazaret__subcmd__profile__subcmd__help__subcmd__show"
                 ;;
+            lazaret__subcmd__tool,help)
+                cmd="lazaret__subcmd__tool__subcmd__help"
+                ;;
+            lazaret__subcmd__tool,list)
+                cmd="lazaret__subcmd__tool__subcmd__list"
+                ;;
+            lazaret__subcmd__tool,quarantine)
+                cmd="lazaret__subcmd__tool__subcmd__quarantine"
+                ;;
+            lazaret__subcmd__tool,release)
+                cmd="lazaret__subcmd__tool__subcmd__release"
+                ;;
+            lazaret__subcmd__tool,run)
+                cmd="lazaret__subcmd__tool__subcmd__run"
+                ;;
+            lazaret__subcmd__tool__subcmd__help,help)
+                cmd="lazaret__subcmd__tool__subcmd__help__subcmd__help"
+                ;;
+            lazaret__subcmd__tool__subcmd__help,list)
+                cmd="lazaret__subcmd__tool__subcmd__help__subcmd__list"
+                ;;
+            lazaret__subcmd__tool__subcmd__help,quarantine)
+                cmd="lazaret__subcmd__tool__subcmd__help__subcmd__quarantine"
+                ;;
+            lazaret__subcmd__tool__subcmd__help,release)
+                cmd="lazaret__subcmd__tool__subcmd__help__subcmd__release"
+                ;;
+            lazaret__subcmd__tool__subcmd__help,run)
+                cmd="lazaret__subcmd__tool__subcmd__help__subcmd__run"
+                ;;
             *)
                 ;;
         esac
@@ -158,7 +230,7 @@ _lazaret() {
 
     case "${cmd}" in
         lazaret)
-            opts="-h -V --help --version run doctor policy profile audit bench completions man help"
+            opts="-h -V --help --version run diff commit discard tool doctor policy profile audit bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -295,8 +367,50 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lazaret__subcmd__commit)
+            opts="-h -V --include-persistence --leave-conflicts --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lazaret__subcmd__completions)
             opts="-h -V --help --version bash elvish fish powershell zsh"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__diff)
+            opts="-h -V --stat --list --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__discard)
+            opts="-h -V --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -324,7 +438,7 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__help)
-            opts="run doctor policy profile audit bench completions man help"
+            opts="run diff commit discard tool doctor policy profile audit bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -393,7 +507,49 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lazaret__subcmd__help__subcmd__commit)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lazaret__subcmd__help__subcmd__completions)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__discard)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -422,6 +578,20 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__launcher)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -550,6 +720,90 @@ _lazaret() {
         lazaret__subcmd__help__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__tool)
+            opts="list run quarantine release"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__tool__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__tool__subcmd__quarantine)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__tool__subcmd__release)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__tool__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__launcher)
+            opts="-h -V --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -800,7 +1054,7 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__run)
-            opts="-h -V --policy --profile --level --ro --rw --deny --env --memory --cpu-time --timeout --max-procs --max-write --enforce --warn --on-escape --audit --report --plan --json --help --version"
+            opts="-h -V --policy --profile --level --ro --rw --deny --env --memory --cpu-time --timeout --max-procs --max-write --cow --on-success --tool --enforce --warn --on-escape --audit --report --plan --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -854,6 +1108,14 @@ _lazaret() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --on-success)
+                    COMPREPLY=($(compgen -W "commit keep discard" -- "${cur}"))
+                    return 0
+                    ;;
+                --tool)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --on-escape)
                     COMPREPLY=($(compgen -W "kill deny" -- "${cur}"))
                     return 0
@@ -863,6 +1125,176 @@ _lazaret() {
                     return 0
                     ;;
                 --report)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool)
+            opts="-h -V --help --version list run quarantine release help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__help)
+            opts="list run quarantine release help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__help__subcmd__quarantine)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__help__subcmd__release)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__list)
+            opts="-h -V --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__quarantine)
+            opts="-h -V --reason --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__release)
+            opts="-h -V --reason --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__tool__subcmd__run)
+            opts="-h -V --input --audit --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --input)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --audit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

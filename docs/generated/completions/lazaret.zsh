@@ -42,19 +42,155 @@ _arguments "${_arguments_options[@]}" : \
 '--timeout=[Most wall-clock time; then SIGTERM, and after a grace period SIGKILL for everything]:TIME:_default' \
 '--max-procs=[Most processes and threads]:N:_default' \
 '--max-write=[Most that can be written to private storage and to any one file]:SIZE:_default' \
+'--on-success=[With --cow\: what becomes of the changes when the command succeeds \[default\: keep\]]:WHAT:((commit\:"Apply them to the host"
+keep\:"Keep them for \`lazaret diff\`, \`commit\` and \`discard\`"
+discard\:"Throw them away"))' \
+'--tool=[The name under which an escape attempt bars this from running again]:NAME:_default' \
 '--on-escape=[What follows an escape attempt (default\: kill at level 2)]:ON_ESCAPE:(kill deny)' \
 '--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
 '--report=[Write a report as JSON]:FILE:_files' \
+'--cow[Writable paths become copy-on-write\: the host'\''s files stay as they are until \`commit\`]' \
 '(--warn)--enforce[Refuse to run when a layer is missing (the default)]' \
 '--warn[Run with the layers there are, and say what is weaker]' \
 '--plan[Print the steps and start nothing]' \
 '--json[With --plan\: as JSON]' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
 '-V[Print version]' \
 '--version[Print version]' \
 '*::command -- The command and its arguments:_default' \
 && ret=0
+;;
+(diff)
+_arguments "${_arguments_options[@]}" : \
+'--stat[One line for each change]' \
+'(--stat)--list[List all transactions instead]' \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'::id -- The transaction, its sandbox, or the beginning of its id \[default\: the newest of this directory\]:_default' \
+&& ret=0
+;;
+(commit)
+_arguments "${_arguments_options[@]}" : \
+'--include-persistence[Also apply what acts on the next run\: git hooks, CI files, build scripts, settings]' \
+'--leave-conflicts[Leave out what has changed on the host meanwhile, and apply the rest]' \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'::id -- The transaction, its sandbox, or the beginning of its id \[default\: the newest of this directory\]:_default' \
+&& ret=0
+;;
+(discard)
+_arguments "${_arguments_options[@]}" : \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'::id -- The transaction, its sandbox, or the beginning of its id \[default\: the newest of this directory\]:_default' \
+&& ret=0
+;;
+(tool)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_lazaret__subcmd__tool_commands" \
+"*::: :->tool" \
+&& ret=0
+
+    case $state in
+    (tool)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-tool-command-$line[1]:"
+        case $line[1] in
+            (list)
+_arguments "${_arguments_options[@]}" : \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(run)
+_arguments "${_arguments_options[@]}" : \
+'--input=[The input\: JSON, or @FILE, or - for standard input \[default\: {}\]]:JSON:_default' \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--json[The result is JSON in any case]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name:_default' \
+&& ret=0
+;;
+(quarantine)
+_arguments "${_arguments_options[@]}" : \
+'--reason=[]:TEXT:_default' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name:_default' \
+&& ret=0
+;;
+(release)
+_arguments "${_arguments_options[@]}" : \
+'--reason=[Why it may run again; goes into the audit log]:TEXT:_default' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name:_default' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__tool__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-tool-help-command-$line[1]:"
+        case $line[1] in
+            (list)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(run)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(quarantine)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(release)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
 ;;
 (doctor)
 _arguments "${_arguments_options[@]}" : \
@@ -301,6 +437,14 @@ _arguments "${_arguments_options[@]}" : \
 ':shell:(bash elvish fish powershell zsh)' \
 && ret=0
 ;;
+(launcher)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
 (man)
 _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
@@ -325,6 +469,50 @@ _arguments "${_arguments_options[@]}" : \
             (run)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
+;;
+(diff)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(commit)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(discard)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(tool)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__help__subcmd__tool_commands" \
+"*::: :->tool" \
+&& ret=0
+
+    case $state in
+    (tool)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-help-tool-command-$line[1]:"
+        case $line[1] in
+            (list)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(run)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(quarantine)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(release)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
 ;;
 (doctor)
 _arguments "${_arguments_options[@]}" : \
@@ -414,6 +602,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(launcher)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (man)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -435,12 +627,17 @@ esac
 _lazaret_commands() {
     local commands; commands=(
 'run:Run a command in a sandbox' \
+'diff:Show what a run with --cow changed' \
+'commit:Apply what a run with --cow changed to the host' \
+'discard:Forget what a run with --cow changed' \
+'tool:Run registered tools; bar them and let them run again' \
 'doctor:Say what this host can enforce, and how to get the rest' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
 'audit:Verify and read the audit log' \
 'bench:Measure start-up against bubblewrap, interleaved' \
 'completions:Print completions for a shell' \
+'launcher:Split off sandboxes for a program that uses lazaret as a library' \
 'man:Write the man pages into a directory' \
 'help:Print this message or the help of the given subcommand(s)' \
     )
@@ -494,10 +691,25 @@ _lazaret__subcmd__bench_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret bench commands' commands "$@"
 }
+(( $+functions[_lazaret__subcmd__commit_commands] )) ||
+_lazaret__subcmd__commit_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret commit commands' commands "$@"
+}
 (( $+functions[_lazaret__subcmd__completions_commands] )) ||
 _lazaret__subcmd__completions_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret completions commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__diff_commands] )) ||
+_lazaret__subcmd__diff_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret diff commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__discard_commands] )) ||
+_lazaret__subcmd__discard_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret discard commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__doctor_commands] )) ||
 _lazaret__subcmd__doctor_commands() {
@@ -508,12 +720,17 @@ _lazaret__subcmd__doctor_commands() {
 _lazaret__subcmd__help_commands() {
     local commands; commands=(
 'run:Run a command in a sandbox' \
+'diff:Show what a run with --cow changed' \
+'commit:Apply what a run with --cow changed to the host' \
+'discard:Forget what a run with --cow changed' \
+'tool:Run registered tools; bar them and let them run again' \
 'doctor:Say what this host can enforce, and how to get the rest' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
 'audit:Verify and read the audit log' \
 'bench:Measure start-up against bubblewrap, interleaved' \
 'completions:Print completions for a shell' \
+'launcher:Split off sandboxes for a program that uses lazaret as a library' \
 'man:Write the man pages into a directory' \
 'help:Print this message or the help of the given subcommand(s)' \
     )
@@ -542,10 +759,25 @@ _lazaret__subcmd__help__subcmd__bench_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help bench commands' commands "$@"
 }
+(( $+functions[_lazaret__subcmd__help__subcmd__commit_commands] )) ||
+_lazaret__subcmd__help__subcmd__commit_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help commit commands' commands "$@"
+}
 (( $+functions[_lazaret__subcmd__help__subcmd__completions_commands] )) ||
 _lazaret__subcmd__help__subcmd__completions_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help completions commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__diff_commands] )) ||
+_lazaret__subcmd__help__subcmd__diff_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help diff commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__discard_commands] )) ||
+_lazaret__subcmd__help__subcmd__discard_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help discard commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__doctor_commands] )) ||
 _lazaret__subcmd__help__subcmd__doctor_commands() {
@@ -556,6 +788,11 @@ _lazaret__subcmd__help__subcmd__doctor_commands() {
 _lazaret__subcmd__help__subcmd__help_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__launcher_commands] )) ||
+_lazaret__subcmd__help__subcmd__launcher_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help launcher commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__man_commands] )) ||
 _lazaret__subcmd__help__subcmd__man_commands() {
@@ -608,6 +845,41 @@ _lazaret__subcmd__help__subcmd__profile__subcmd__show_commands() {
 _lazaret__subcmd__help__subcmd__run_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help run commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__tool_commands] )) ||
+_lazaret__subcmd__help__subcmd__tool_commands() {
+    local commands; commands=(
+'list:List the registered tools, and what is quarantined' \
+'run:Run a registered tool in its sandbox; the result is JSON on standard output' \
+'quarantine:Bar a tool from running' \
+'release:Let a quarantined tool run again' \
+    )
+    _describe -t commands 'lazaret help tool commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__tool__subcmd__list_commands] )) ||
+_lazaret__subcmd__help__subcmd__tool__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help tool list commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__tool__subcmd__quarantine_commands] )) ||
+_lazaret__subcmd__help__subcmd__tool__subcmd__quarantine_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help tool quarantine commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__tool__subcmd__release_commands] )) ||
+_lazaret__subcmd__help__subcmd__tool__subcmd__release_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help tool release commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__tool__subcmd__run_commands] )) ||
+_lazaret__subcmd__help__subcmd__tool__subcmd__run_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help tool run commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__launcher_commands] )) ||
+_lazaret__subcmd__launcher_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret launcher commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__man_commands] )) ||
 _lazaret__subcmd__man_commands() {
@@ -716,6 +988,73 @@ _lazaret__subcmd__profile__subcmd__show_commands() {
 _lazaret__subcmd__run_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret run commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool_commands] )) ||
+_lazaret__subcmd__tool_commands() {
+    local commands; commands=(
+'list:List the registered tools, and what is quarantined' \
+'run:Run a registered tool in its sandbox; the result is JSON on standard output' \
+'quarantine:Bar a tool from running' \
+'release:Let a quarantined tool run again' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret tool commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__help_commands] )) ||
+_lazaret__subcmd__tool__subcmd__help_commands() {
+    local commands; commands=(
+'list:List the registered tools, and what is quarantined' \
+'run:Run a registered tool in its sandbox; the result is JSON on standard output' \
+'quarantine:Bar a tool from running' \
+'release:Let a quarantined tool run again' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret tool help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__help__subcmd__help_commands] )) ||
+_lazaret__subcmd__tool__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret tool help help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__help__subcmd__list_commands] )) ||
+_lazaret__subcmd__tool__subcmd__help__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret tool help list commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__help__subcmd__quarantine_commands] )) ||
+_lazaret__subcmd__tool__subcmd__help__subcmd__quarantine_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret tool help quarantine commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__help__subcmd__release_commands] )) ||
+_lazaret__subcmd__tool__subcmd__help__subcmd__release_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret tool help release commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__help__subcmd__run_commands] )) ||
+_lazaret__subcmd__tool__subcmd__help__subcmd__run_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret tool help run commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__list_commands] )) ||
+_lazaret__subcmd__tool__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret tool list commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__quarantine_commands] )) ||
+_lazaret__subcmd__tool__subcmd__quarantine_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret tool quarantine commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__release_commands] )) ||
+_lazaret__subcmd__tool__subcmd__release_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret tool release commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__tool__subcmd__run_commands] )) ||
+_lazaret__subcmd__tool__subcmd__run_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret tool run commands' commands "$@"
 }
 
 if [ "$funcstack[1]" = "_lazaret" ]; then
