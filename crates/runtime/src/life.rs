@@ -295,8 +295,13 @@ impl<'sandbox> Command<'sandbox> {
             return Err(RunError::Gone);
         }
         let mut inner = sandbox.inner.take().ok_or(RunError::Gone)?;
-        // What fails from here on fails closed: without `inner` nothing can be executed any more.
-        inner.execute(&command, [input.as_fd(), output.as_fd(), errors.as_fd()])?;
+        if let Err(error) = inner.execute(&command, [input.as_fd(), output.as_fd(), errors.as_fd()]) {
+            // A step of this command failed; the sandbox stands, unless it is the sandbox that is gone.
+            if matches!(error, LaunchError::Step { .. } | LaunchError::NoCommand | LaunchError::Nul(_)) {
+                sandbox.inner = Some(inner);
+            }
+            return Err(error.into());
+        }
         drop((input, output, errors));
         let remote = inner.remote().map_err(|error| RunError::Launch(LaunchError::Channel(error)))?;
         let shared = Arc::clone(&sandbox.shared);

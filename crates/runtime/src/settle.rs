@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
     os::{fd::OwnedFd, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::SystemTime,
 };
 
 use lazaret_audit::{AuditError, EventKind, Log, NewEvent, redact};
@@ -28,11 +28,10 @@ pub fn store_directory(state: &Path) -> PathBuf {
     state.join("transactions")
 }
 
-/// The clock by which filesystems stamp their files.
+/// Nothing that was changed before has a later time. (Filesystems stamp by a clock that may be some milliseconds
+/// behind this one, never ahead: what the host changes in the first moment of a run may pass for older.)
 pub fn file_time() -> SystemTime {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    UNIX_EPOCH
-        + Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+    SystemTime::now()
 }
 
 /// Settles the transaction of a sandbox in which nothing runs any more.
@@ -98,7 +97,7 @@ fn commit_now(
         }
         Err(CommitError::Conflicts { conflicts }) => {
             let mut text = format!(
-                "{} kept as transaction {id} and NOT committed, because the host's files have changed meanwhile:",
+                "{} kept as transaction {id} and NOT committed, because the host's files have changed meanwhile or cannot be written:",
                 changed(count)
             );
             for clash in conflicts.iter().take(8) {

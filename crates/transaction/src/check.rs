@@ -34,6 +34,50 @@ impl Roots {
         }
     }
 
+    /// Two commits to one tree must not mix: the tree is locked from the first look to the last rename. Whoever
+    /// else may open the directory can hold the lock, so it is not waited for without end.
+    pub fn lock(&self) -> Result<Vec<OwnedFd>, PathBuf> {
+        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+        let end = std::time::Instant::now() + PATIENCE;
+        let mut held = Vec::new();
+        let mut known: Vec<(u64, u64)> = Vec::new();
+        // By identity, so that two commits to the same trees take them in the same order.
+        let mut roots: Vec<(u64, u64, usize)> = Vec::new();
+        for (index, root) in self.roots.iter().enumerate() {
+            if let Ok(stat) =
+                root.as_ref().map_err(drop).and_then(|root| rustix::fs::fstat(root).map_err(drop))
+            {
+                roots.push((stat.st_dev, stat.st_ino, index));
+            }
+        }
+        roots.sort_unstable();
+        for (device, inode, index) in roots {
+            if known.contains(&(device, inode)) {
+                continue;
+            }
+            known.push((device, inode));
+            let Some(Ok(root)) = self.roots.get(index) else { continue };
+            // The root itself is a mere handle, which cannot be locked.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let Ok(root) = rustix::fs::openat(root, c".", flags, Mode::empty()) else { continue };
+            while let Err(errno) =
+                rustix::fs::flock(&root, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+            {
+                let busy = errno == Errno::WOULDBLOCK || errno == Errno::INTR;
+                if !busy {
+                    // A filesystem without locks: nothing can be promised there.
+                    break;
+                }
+                if std::time::Instant::now() > end {
+                    return Err(self.directories.get(index).cloned().unwrap_or_default());
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            held.push(root);
+        }
+        Ok(held)
+    }
+
     pub fn get(&self, tree: u32) -> Result<BorrowedFd<'_>, Conflict> {
         match self.roots.get(tree as usize) {
             Some(Ok(root)) => Ok(root.as_fd()),

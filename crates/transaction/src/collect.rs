@@ -68,6 +68,8 @@ struct Waiting {
     depth: usize,
     /// Whether the host has a directory there that shows through.
     merged: bool,
+    /// Whether a directory above it replaced the host's: then so does this one, and is not marked again.
+    opaque: bool,
 }
 
 struct Walk<'a> {
@@ -93,12 +95,14 @@ struct Found<'a> {
     path: PathBuf,
     depth: usize,
     base: Base,
+    /// Its directory replaced the host's.
+    opaque: bool,
 }
 
 impl Walk<'_> {
     fn directories(&mut self) -> Result<(), CollectError> {
         // The permissions of the root itself are the sandbox's business: it made that upper directory.
-        self.todo.push(Waiting { path: PathBuf::new(), depth: 0, merged: true });
+        self.todo.push(Waiting { path: PathBuf::new(), depth: 0, merged: true, opaque: false });
         while let Some(waiting) = self.todo.pop() {
             self.read_directory(&waiting)?;
         }
@@ -114,7 +118,15 @@ impl Walk<'_> {
         let look = |errno: Errno| CollectError::Look { path: self.tree.root.clone(), source: errno.into() };
         let Some(stat) = place::look(upper, name.as_c_str()).map_err(look)? else { return Ok(()) };
         let lower = rustix::io::dup(&self.lower).map_err(host)?;
-        let found = Found { parent: upper, name: &name, lower: Some(lower.as_fd()), path, depth: 0, base };
+        let found = Found {
+            parent: upper,
+            name: &name,
+            lower: Some(lower.as_fd()),
+            path,
+            depth: 0,
+            base,
+            opaque: false,
+        };
         match kind_of(&stat) {
             Kind::File => self.regular(found, &stat),
             _ => self.push(found, What::TypeChanged, Some(Node::Special), 0, Some(Refusal::Device)),
@@ -126,7 +138,7 @@ impl Walk<'_> {
         let list = |errno: Errno| CollectError::List { path: absolute(), source: errno.into() };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let upper = place::open_beneath(self.tree.upper.as_fd(), &waiting.path, flags).map_err(list)?;
-        let opaque = waiting.merged && is_opaque(upper.as_fd());
+        let opaque = waiting.merged && (waiting.opaque || is_opaque(upper.as_fd()));
         let lower = if waiting.merged {
             let flags = if opaque { flags } else { OFlags::PATH | OFlags::DIRECTORY };
             match place::open_beneath(self.lower.as_fd(), &waiting.path, flags) {
@@ -143,7 +155,7 @@ impl Walk<'_> {
         let names = place::names(upper.as_fd()).map_err(list)?;
         let lower_fd = lower.as_ref().map(AsFd::as_fd);
         for name in &names {
-            self.entry(waiting, upper.as_fd(), lower_fd, name)?;
+            self.entry(waiting, opaque, upper.as_fd(), lower_fd, name)?;
         }
         if let Some(lower) = lower_fd.filter(|_| opaque) {
             let host = |errno: Errno| CollectError::Host { path: absolute(), source: errno.into() };
@@ -161,6 +173,7 @@ impl Walk<'_> {
     fn entry(
         &mut self,
         waiting: &Waiting,
+        opaque: bool,
         parent: BorrowedFd<'_>,
         lower: Option<BorrowedFd<'_>>,
         name: &CString,
@@ -178,7 +191,7 @@ impl Walk<'_> {
         };
         let base = base_of(below);
         let depth = waiting.depth + 1;
-        let found = Found { parent, name, lower, path, depth, base };
+        let found = Found { parent, name, lower, path, depth, base, opaque };
         let replaced = |kind| match base.kind() {
             None => What::Created,
             Some(old) if old == kind => What::Modified,
@@ -219,7 +232,7 @@ impl Walk<'_> {
 
     fn subdirectory(&mut self, found: Found<'_>, stat: &Stat) -> Result<(), CollectError> {
         let merged = found.base.kind() == Some(Kind::Directory);
-        let waiting = Waiting { path: found.path.clone(), depth: found.depth, merged };
+        let waiting = Waiting { path: found.path.clone(), depth: found.depth, merged, opaque: found.opaque };
         let refused = match &found.path {
             _ if found.depth >= DEPTH => Some(Refusal::TooDeep),
             path if stage::is_reserved(path) => Some(Refusal::Reserved),
@@ -331,6 +344,7 @@ impl Walk<'_> {
             path: path.to_owned(),
             depth: 0,
             base: Base::Absent,
+            opaque: false,
         };
         self.push(found, What::Modified, Some(Node::Directory), 0o755, Some(Refusal::OtherMount))
     }

@@ -52,6 +52,7 @@ pub fn commit(transaction: &Transaction, options: CommitOptions) -> Result<Commi
     let record = reloaded.as_ref().map_or(transaction.record(), |loaded| &loaded.record);
 
     let roots = Roots::open(&record.trees);
+    let _alone = roots.lock().map_err(|path| CommitError::Busy { path })?;
     let (selection, contested) = choose(record, &roots, options)?;
     if selection.apply.is_empty() {
         return conclude(store, held, record, &roots, selection, Outcome::default())
@@ -116,6 +117,7 @@ pub fn resume(
 ) -> Result<Committed, CommitError> {
     let selection = select::reselect(&record.changes, &journal.left_out);
     let roots = Roots::open(&record.trees);
+    let _alone = roots.lock().map_err(|path| CommitError::Busy { path })?;
     let stage = stage::Stage::reopen(&held, record, &roots, &journal.copied)?;
     let outcome = apply::apply(record, &selection.apply, &roots, &stage, Run::Resumed);
     conclude(store, held, record, &roots, selection, outcome).map_err(concluding)

@@ -95,6 +95,8 @@ pub enum CommitError {
     Stage { path: PathBuf, source: io::Error },
     #[error("{} exists already, and is needed to prepare the commit", path.display())]
     Occupied { path: PathBuf },
+    #[error("somebody else is committing to {} or holds its lock; try again", path.display())]
+    Busy { path: PathBuf },
     #[error("the changes are applied, but {source}; the next command finishes this")]
     Conclude { source: StoreError },
 }

@@ -134,7 +134,7 @@ pub fn commit(args: &Commit) -> anyhow::Result<Exit> {
                 output::data(&format!("{}\n", json!({ "ok": false, "id": id, "conflicts": conflicts })));
             } else {
                 output::error(&format!(
-                    "nothing was committed, because the host's files have changed meanwhile ({} of them):",
+                    "nothing was committed, because the host's files have changed meanwhile or cannot be written ({} of them):",
                     conflicts.len()
                 ));
                 for clash in &conflicts {

@@ -12,6 +12,7 @@
 )]
 
 mod case;
+mod host;
 mod outcome;
 mod terminal;
 
@@ -24,11 +25,13 @@ mod environment;
 mod escape_response;
 mod executables;
 mod exit_codes;
+mod faults;
 mod guarded;
 mod identity;
 mod interactive;
 mod leftovers;
 mod levels;
+mod library;
 mod limits;
 mod paths;
 mod policy;
@@ -40,4 +43,5 @@ mod streams;
 mod supervision;
 mod telling;
 mod tools;
+mod transactions;
 mod view;

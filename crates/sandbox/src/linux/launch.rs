@@ -97,6 +97,8 @@ pub struct Sandbox {
     storage: Option<OwnedFd>,
     written: Vec<OwnedFd>,
     reaped: Option<Ended>,
+    /// It has reported once: from then on a failure is that of a command.
+    stands: bool,
     parentage: Parentage,
     /// Last: removed when everything in it has ended.
     group: Option<Cgroup>,
@@ -233,6 +235,7 @@ impl Stem {
             storage: None,
             written: Vec::new(),
             reaped: None,
+            stands: false,
             parentage: if matches!(birth, Birth::Here) { Parentage::Own } else { Parentage::Launcher },
             group: None,
         };
@@ -384,7 +387,12 @@ impl Sandbox {
         send_in_parts(&launch, command)?;
         self.launch = launch;
         self.listener = None;
-        self.hear_report()
+        let heard = self.hear_report();
+        if heard.is_err() {
+            // Its process has ended, or will: what init says of that is not about the next command.
+            while !matches!(self.hear_init(), Ok(FromInit::Exited(_) | FromInit::Gone) | Err(_)) {}
+        }
+        heard
     }
 
     /// Root's files cannot be reached from the new user namespace, so the mounts are opened here, with
@@ -423,6 +431,9 @@ impl Sandbox {
     fn hear_report(&mut self) -> Result<(), LaunchError> {
         let message = self.launch.receive().map_err(LaunchError::Channel)?;
         let Some(message) = message else {
+            if self.stands {
+                return Err(LaunchError::Died("a command's process".to_owned()));
+            }
             self.kill();
             return Err(LaunchError::Died(describe_status(self.wait().status)));
         };
@@ -440,13 +451,16 @@ impl Sandbox {
                 self.proc = proc.or(self.proc.take());
                 self.storage = storage.or(self.storage.take());
                 self.written.extend(descriptors);
+                self.stands = true;
                 Ok(())
             }
             [tag, kind, a, b, c, d, what @ ..] if *tag == Tag::Failed as u8 => {
                 let errno = i32::from_le_bytes([*a, *b, *c, *d]);
                 let source = (errno != 0).then(|| io::Error::from_raw_os_error(errno));
                 let what = String::from_utf8_lossy(what).into_owned();
-                self.wait();
+                if !self.stands {
+                    self.wait();
+                }
                 match source {
                     // Made, but without the rights that go with it: AppArmor's rule on Ubuntu.
                     Some(source) if *kind == 1 && matches!(errno, libc::EPERM | libc::EACCES) => {

@@ -65,6 +65,7 @@ impl Walk<'_> {
             path,
             depth: 0,
             base: Base::Present(Object::of(stat)),
+            opaque: false,
         };
         self.push(found, What::Deleted, None, 0, None)
     }
