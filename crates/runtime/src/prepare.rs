@@ -72,6 +72,8 @@ pub enum RunError {
     Quarantine(#[from] QuarantineError),
     #[error("the control group cannot be put on record, so nothing was started: {0}")]
     Note(#[source] io::Error),
+    #[error("level 0 has no walls, and nothing that is written there could be undone: leave --cow out")]
+    NothingToUndo,
     #[error("there is no place for transactions: set HOME or XDG_STATE_HOME")]
     NoState,
     #[error("what the command wrote cannot be read: {0}")]
@@ -118,8 +120,13 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     {
         return Err(RunError::Unenforceable((*what).to_owned()));
     }
-    if request.writing != Writing::Through && request.state.is_none() {
-        return Err(RunError::NoState);
+    if request.writing != Writing::Through {
+        if request.policy.isolation_level == Level::None {
+            return Err(RunError::NothingToUndo);
+        }
+        if request.state.is_none() {
+            return Err(RunError::NoState);
+        }
     }
     let began = settle::file_time();
     let mut lowered = lower::lower(&request)?;
@@ -188,7 +195,9 @@ impl Prepared {
         };
         match built {
             Err(RunError::Launch(LaunchError::NamespacesRefused { source })) => {
-                if self.request.requirement == Requirement::Enforce {
+                // Without namespaces there are no layers: what was to be undone would be written through.
+                let undo = self.request.writing != Writing::Through;
+                if self.request.requirement == Requirement::Enforce || undo {
                     return Err(RunError::NamespacesRefused { level, source });
                 }
                 self.lowered = lower::without_namespaces(&self.lowered, &self.request.policy);

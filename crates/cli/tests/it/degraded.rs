@@ -200,3 +200,35 @@ fn doctor_on_the_plain_host_finds_everything() {
         assert!(text.contains("level 2 can be enforced here"), "{text}");
     });
 }
+
+#[test]
+fn a_timeout_ends_everything_even_without_a_process_namespace() {
+    if !tools() {
+        return;
+    }
+    let case = ordinary();
+    let marker = crate::case::marker();
+    let script = "(setsid sh -c 'trap \"\" TERM HUP; sleep 60; :' $0 &); sh -c 'trap \"\" TERM HUP; sleep 60; :' $0 & \
+                  trap '' TERM; sleep 60";
+    without_namespaces(
+        &case,
+        case.running(["--warn", "--timeout", "500ms", "--", "sh", "-c", script, &marker]),
+    )
+    .go()
+    .exits(124);
+    crate::case::eventually("everything is gone", || crate::case::processes_with(&marker).is_empty());
+}
+
+#[test]
+fn nothing_is_written_through_that_was_to_be_undone() {
+    if !tools() {
+        return;
+    }
+    let case = ordinary();
+    without_namespaces(&case, case.running(["--warn", "--cow", "--", "touch", "ran"]))
+        .go()
+        .exits(125)
+        .tells("user namespaces are refused");
+    case.run(["--level", "0", "--cow", "--", "touch", "ran"]).exits(125).tells("leave --cow out");
+    assert!(!case.work.join("ran").exists());
+}

@@ -86,6 +86,7 @@ pub enum LaunchError {
 pub struct Sandbox {
     pid: i32,
     identity: Identity,
+    namespaces: Namespaces,
     pidfd: OwnedFd,
     control: Channel,
     launch: Channel,
@@ -225,6 +226,7 @@ impl Stem {
         let sandbox = Sandbox {
             pid,
             identity,
+            namespaces,
             pidfd,
             control,
             launch,
@@ -568,8 +570,20 @@ impl Sandbox {
         self.control.send_at_once(&request.encode(), descriptors)
     }
 
-    /// Ends everything inside at once: the kernel kills a pid namespace with its first process.
+    /// Ends everything inside at once: the kernel kills a pid namespace with its first process. Without one,
+    /// whoever comes from init is looked for; orphans come back to init as long as it lives, so it goes last.
     pub fn kill(&self) {
+        if self.namespaces == Namespaces::None {
+            for _ in 0..1000 {
+                let below = descendants(self.pid);
+                if below.is_empty() {
+                    break;
+                }
+                below.into_iter().for_each(|pid| drop(sys::kill(pid, libc::SIGKILL)));
+                // They have to run once more to end, and what they started comes to init only then.
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
     }
 
@@ -624,6 +638,25 @@ fn give_pipes_to(host: u32, streams: [BorrowedFd<'_>; 3]) {
             let _ = rustix::fs::fchown(stream, Some(rustix::fs::Uid::from_raw(host)), None);
         }
     }
+}
+
+/// Who comes from a process and has not ended yet.
+fn descendants(top: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut waiting = vec![top];
+    while let Some(pid) = waiting.pop() {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            waiting.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        }
+        let ended = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")));
+        if pid != top && !ended {
+            found.push(pid);
+        }
+    }
+    found
 }
 
 fn describe_status(status: i32) -> String {
