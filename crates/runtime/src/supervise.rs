@@ -27,6 +27,8 @@ use crate::{
 
 /// How long a command may take to end after SIGTERM.
 pub const GRACE: Duration = Duration::from_secs(2);
+/// A command that runs longer is worth making room for.
+const REST: Duration = Duration::from_millis(150);
 /// Signals to us that are meant for the command.
 pub const FORWARDED: [i32; 9] = [
     1,  // SIGHUP
@@ -89,6 +91,8 @@ struct Loop<'a> {
     deadline: Option<Instant>,
     limit: Option<Duration>,
     meter: &'a mut Meter,
+    /// When to make this process small, if it is one that only supervises.
+    rest: Option<Instant>,
     outcome: Supervised,
 }
 
@@ -124,6 +128,7 @@ pub fn supervise(
         deadline: limit.map(|limit| Instant::now() + limit),
         limit,
         meter,
+        rest: (until == Until::InitIsGone).then(|| Instant::now() + REST),
         outcome: Supervised::default(),
     };
     let result = state.run(watch, record);
@@ -156,6 +161,10 @@ impl Loop<'_> {
                 self.judge(watch, record)?;
             }
             self.relay_bytes(&ready);
+            if self.rest.is_some_and(|rest| Instant::now() >= rest) {
+                sys::give_back_code();
+                self.rest = None;
+            }
             self.check_clock();
             self.check_limits(record)?;
             if self.until == Until::CommandHasEnded && self.outcome.departure.is_some() {
@@ -174,7 +183,7 @@ impl Loop<'_> {
     }
 
     fn wait(&mut self) -> io::Result<Ready> {
-        let moment = [self.deadline, self.meter.due()].into_iter().flatten().min();
+        let moment = [self.deadline, self.meter.due(), self.rest].into_iter().flatten().min();
         let never = PollFlags::empty();
         let when = |condition: bool, flags: PollFlags| if condition { flags } else { never };
         let process = self.sandbox.process();

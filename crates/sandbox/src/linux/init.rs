@@ -7,7 +7,7 @@ use std::{
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{CWD, Mode, OFlags},
 };
 
@@ -19,6 +19,9 @@ use super::{
     sys::{self, Block, Cloned, Ended},
 };
 use crate::spec::Namespaces;
+
+/// After such a time without anything to do init makes itself small.
+const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 150_000_000 };
 
 /// What init is there for.
 pub enum Duty {
@@ -72,6 +75,7 @@ impl Init<'_> {
         close_all_but([self.control.as_fd(), self.broker.proc.as_fd()])?;
         let signals = sys::signals_as_descriptor(&[libc::SIGCHLD])?;
         let mut helpers = Helpers::new();
+        let mut rest = Some(REST);
         loop {
             while let Some(ended) = next_ended()? {
                 self.used.cpu_ms += ended.cpu_ms;
@@ -94,7 +98,12 @@ impl Init<'_> {
                 }
             }
             let mut fds = [PollFd::new(&signals, PollFlags::IN), PollFd::new(&self.control, PollFlags::IN)];
-            match poll(&mut fds, None) {
+            match poll(&mut fds, rest.as_ref()) {
+                // Nothing to do for a while: most of the code was for building.
+                Ok(0) => {
+                    rest = None;
+                    sys::give_back_code();
+                }
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
