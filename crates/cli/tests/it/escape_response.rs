@@ -459,3 +459,22 @@ fn probes_of_honest_programs_are_denied_and_the_command_goes_on() {
         }
     });
 }
+
+#[test]
+fn a_detour_through_proc_does_not_hide_an_escape_attempt() {
+    if !has_tool("python3") {
+        return;
+    }
+    as_everybody(|case| {
+        let file = "/proc/sys/kernel/core_pattern";
+        for path in [
+            format!("'/proc/self/root{file}'"),
+            format!("'/proc/self/fd/%d' % os.open('{file}', os.O_PATH)"),
+            "os.chdir('/proc/sys/kernel') or '/proc/self/cwd/core_pattern'".to_owned(),
+            format!("os.symlink('/proc/self/root{file}', '/tmp/link') or '/tmp/link'"),
+        ] {
+            let script = format!("import os; os.open({path}, os.O_WRONLY)");
+            case.python(&[], &script).exits(137).tells("escape attempt").tells(file);
+        }
+    });
+}

@@ -231,8 +231,12 @@ impl Watch<'_> {
             // A link of /proc is on the way, or at the end of one.
             Err(rustix::io::Errno::LOOP | rustix::io::Errno::XDEV) => None,
             Err(_) => {
-                let parent = told(open(path.parent()?).ok()?)?;
-                Some(parent.join(path.file_name()?))
+                let parent = open(path.parent()?).ok()?;
+                // A link that leads nowhere from here may lead somewhere for the process: through its own /proc.
+                if rustix::fs::readlinkat(&parent, path.file_name()?, Vec::new()).is_ok() {
+                    return None;
+                }
+                Some(told(parent)?.join(path.file_name()?))
             }
         }
     }
