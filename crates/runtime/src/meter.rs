@@ -206,7 +206,7 @@ impl Meter {
                 }
                 let host = HostMemory::now();
                 used = used.max(storage + self.unseen_shared(proc, &processes, &host));
-                used += self.in_sockets(proc, &processes, &host, used);
+                used += self.in_sockets(proc, &processes);
                 self.memory_peak = self.memory_peak.max(used);
                 let spare = host.spare();
                 if used >= limit {
@@ -333,18 +333,13 @@ impl Meter {
         mapped.values().sum::<u64>().min(grown)
     }
 
-    /// What lies in the buffers of sockets belongs to nobody. Those of a process with many sockets are taken to
-    /// be full as far as the host has less memory than before, beyond what is accounted for.
-    fn in_sockets(&self, proc: BorrowedFd<'_>, processes: &[Process], host: &HostMemory, known: u64) -> u64 {
+    /// What lies in the buffers of sockets belongs to nobody, and cannot be seen: those of a process with many
+    /// sockets are taken to be full.
+    fn in_sockets(&self, proc: BorrowedFd<'_>, processes: &[Process]) -> u64 {
         const BUFFER: u64 = 212_992;
         const MANY: u64 = 64;
-        let gone = self.host_before.available.saturating_sub(host.available).saturating_sub(known);
-        if gone < (16 << 20) {
-            return 0;
-        }
         let suspects = processes.iter().filter(|process| processes::descriptors(proc, process) > MANY);
-        let sockets: u64 = suspects.map(|process| processes::sockets(proc, process)).sum();
-        gone.min(sockets * BUFFER)
+        suspects.map(|process| processes::sockets(proc, process).saturating_sub(MANY) * BUFFER).sum()
     }
 
     fn held_by_group(&mut self, consumption: Consumption, found: &mut Vec<Exceeded>) {
