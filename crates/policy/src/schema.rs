@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    network::{Pins, Publish},
     units::{Bytes, Millis},
     violation::Severity,
 };
@@ -143,19 +144,44 @@ impl Default for ProcessPolicy {
     }
 }
 
-/// What may be reached outside.
+/// What may be reached outside. An entry of a list of hosts is a name, `*.` and a domain (every name below it,
+/// not itself), an address or a network (`10.0.0.0/8`), each perhaps with a port (`example.com:443`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NetworkPolicy {
     /// Without this nothing outside the sandbox can be reached.
     pub allow_network: bool,
-    /// Host names that may be reached.
+    /// Hosts that may be reached. When it is empty and `allowedDomains` is left out, that is any host.
     pub allowed_hosts: Vec<String>,
-    /// TCP ports that may be reached.
+    /// Hosts that may be reached, too. An empty list allows none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_domains: Option<Vec<String>>,
+    /// Hosts that may not be reached, whatever allows them. `*` is every host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denied_domains: Vec<String>,
+    /// TCP ports that may be reached; any when it is empty.
     pub allowed_ports: Vec<u16>,
+    /// Private, loopback and other guarded addresses and networks that may be reached all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed_addresses: Vec<String>,
+    /// Names with the addresses they have, in place of asking a server.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resolve: BTreeMap<String, Pins>,
+    /// Must the server name of TLS and the host of HTTP agree with the name? Yes when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify_server_name: Option<bool>,
+    /// Are `HTTPS_PROXY` and its kin set inside? Yes when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy_variables: Option<bool>,
+    /// Ports inside that the host may connect to, as `PORT` or `HOSTPORT:PORT`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub publish: Vec<Publish>,
     /// Most connections open at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u64>,
+    /// Most questions to the name server in a second.
+    #[serde(rename = "maxDNSQueries", skip_serializing_if = "Option::is_none")]
+    pub max_dns_queries: Option<u64>,
 }
 
 /// Limits.

@@ -8,6 +8,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::network::Reason;
+
 /// RFC-0002 §9.1. `Ord`: the strictest wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
@@ -79,6 +81,17 @@ pub fn severity_of_syscall(name: &str) -> Severity {
         "io_uring_setup" | "io_uring_enter" | "io_uring_register" | "keyctl" | "add_key" | "request_key"
         | "name_to_handle_at" | "kcmp" | "syslog" | "personality" => Severity::Low,
         _ => Severity::Medium,
+    }
+}
+
+/// The severity of something that was refused on the network, by its protocol (`tcp`, `udp`, `dns`). A look-up
+/// reaches nobody, and programs try UDP (QUIC, time servers) and go on without; a connection is an attempt.
+pub fn severity_of_network(protocol: &str, reason: Reason) -> Severity {
+    match (protocol, reason) {
+        // A host that does not answer, or a name without an address.
+        (_, Reason::Unresolvable | Reason::Unreachable) => Severity::Low,
+        ("dns" | "udp", _) => Severity::Medium,
+        _ => Severity::High,
     }
 }
 

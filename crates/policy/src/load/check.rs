@@ -1,7 +1,10 @@
 //! What a well-formed policy must also satisfy: paths that mean something, limits that are not zero,
 //! fields that do not contradict each other. Every finding stands at the value it is about.
 
-use std::path::{Component, Path};
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path},
+};
 
 use super::{
     Fault,
@@ -9,7 +12,8 @@ use super::{
 };
 use crate::{
     Policy,
-    schema::{EnvironmentPolicy, FilesystemPolicy, SyscallMode},
+    network::{self, Entry as HostEntry, EntryFault, List},
+    schema::{EnvironmentPolicy, FilesystemPolicy, NetworkPolicy, SyscallMode},
     syscalls,
 };
 
@@ -22,7 +26,7 @@ pub(super) fn check(policy: &Policy, tree: &Node) -> Result<Warnings, Fault> {
     findings.filesystem(&policy.filesystem);
     findings.limits(policy);
     findings.process(policy);
-    findings.network(policy);
+    findings.network(&policy.network);
     findings.syscalls(policy);
     findings.environment(&policy.environment);
     match findings.faults.into_iter().min_by_key(|fault| fault.offset) {
@@ -126,10 +130,11 @@ impl Findings<'_> {
     fn limits(&mut self, policy: &Policy) {
         let zero = |limit: Option<u64>| limit == Some(0);
         let (files, resources) = (&policy.filesystem, &policy.resources);
-        let limits: [(&[&str], bool); 12] = [
+        let limits: [(&[&str], bool); 13] = [
             (&["filesystem", "maxTotalSize"], zero(files.max_total_size.map(|bytes| bytes.0))),
             (&["filesystem", "maxInodes"], zero(files.max_inodes)),
             (&["process", "maxProcesses"], zero(policy.process.max_processes)),
+            (&["network", "maxDNSQueries"], zero(policy.network.max_dns_queries)),
             (&["resources", "maxCPU"], zero(resources.max_cpu.map(|millis| millis.0))),
             (&["resources", "maxCPUPercent"], zero(resources.max_cpu_percent)),
             (&["resources", "maxMemory"], zero(resources.max_memory.map(|bytes| bytes.0))),
@@ -171,12 +176,15 @@ impl Findings<'_> {
         });
     }
 
-    fn network(&mut self, policy: &Policy) {
-        let network = &policy.network;
+    fn network(&mut self, network: &NetworkPolicy) {
+        let domains = network.allowed_domains.as_deref().unwrap_or_default();
         if !network.allow_network {
             for (key, filled) in [
                 ("allowedHosts", !network.allowed_hosts.is_empty()),
+                ("allowedDomains", !domains.is_empty()),
                 ("allowedPorts", !network.allowed_ports.is_empty()),
+                ("allowedAddresses", !network.allowed_addresses.is_empty()),
+                ("resolve", !network.resolve.is_empty()),
             ] {
                 if filled {
                     self.fault(
@@ -186,23 +194,64 @@ impl Findings<'_> {
                     );
                 }
             }
+        } else if network.allowed_hosts.is_empty() && network.allowed_domains.is_none() {
+            self.warn(
+                &["network", "allowNetwork"],
+                "network.allowNetwork: any host can be reached, since neither allowedHosts nor \
+                 allowedDomains names any"
+                    .to_owned(),
+            );
         }
-        self.each("network", "allowedHosts", &network.allowed_hosts, |findings, at, host| {
-            if host.is_empty() {
-                findings.fault(at, "a host name is empty", "write a host name or remove the entry");
-            } else if host.contains("://") || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
-                findings.fault(
-                    at,
-                    format!("{host:?} is not a host name"),
-                    "write the name alone, such as `example.com`",
-                );
-            }
-        });
+        for (key, list, kind) in [
+            ("allowedHosts", network.allowed_hosts.as_slice(), List::Allow),
+            ("allowedDomains", domains, List::Allow),
+            ("deniedDomains", &network.denied_domains, List::Deny),
+        ] {
+            self.each("network", key, list, |findings, at, text| {
+                findings.entry(at, HostEntry::parse(text, kind));
+            });
+        }
         self.each("network", "allowedPorts", &network.allowed_ports, |findings, at, port| {
             if *port == 0 {
-                findings.fault(at, "0 is not a port", "a port is a whole number from 1 to 65535");
+                findings.entry::<()>(at, Err(EntryFault::PortZero));
             }
         });
+        self.each("network", "allowedAddresses", &network.allowed_addresses, |findings, at, text| {
+            findings.entry(at, network::allowed_address(text));
+        });
+        self.pins(network);
+        let mut taken = BTreeSet::new();
+        for (number, publish) in network.publish.iter().enumerate() {
+            if publish.outside != 0 && !taken.insert(publish.outside) {
+                self.fault(
+                    &["network", "publish", &number.to_string()],
+                    format!("port {} of the host is published twice", publish.outside),
+                    "give each a port of its own on the host, or 0 for any free one",
+                );
+                return;
+            }
+        }
+    }
+
+    fn entry<T>(&mut self, at: &[&str], outcome: Result<T, EntryFault>) {
+        if let Err(fault) = outcome {
+            self.fault(at, &fault, &fault.hint());
+        }
+    }
+
+    fn pins(&mut self, network: &NetworkPolicy) {
+        let mut seen = BTreeSet::new();
+        // By the document and not by the map, for its order.
+        for Entry { key, offset, .. } in self.tree.entries(&["network", "resolve"]) {
+            let Some(pins) = network.resolve.get(key) else { continue };
+            let fault = match network::pinned_name(key, &pins.0) {
+                Ok(name) if seen.insert(name.clone()) => continue,
+                Ok(name) => EntryFault::Twice { name },
+                Err(fault) => fault,
+            };
+            self.faults.push(Fault::at(*offset, format!("network.resolve: {fault}")).hint(fault.hint()));
+            return;
+        }
     }
 
     fn syscalls(&mut self, policy: &Policy) {

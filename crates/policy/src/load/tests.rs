@@ -1,5 +1,7 @@
 //! What is refused, where the error stands and what it says.
 
+mod network;
+
 use std::{fs, path::PathBuf};
 
 use super::*;
@@ -386,6 +388,7 @@ fn a_hostile_megabyte_is_judged_in_bounded_time() {
         format!("{{\"environment\":{{\"allow\":[{}]}}}}", many("\"*\"")),
         format!("{{\"environment\":{{\"set\":{{{keys}}}}}}}"),
         format!("{{\"filesystem\":{{\"deniedPaths\":[{}]}}}}", many("\"/a\"")),
+        format!("{{\"network\":{{\"deniedDomains\":[{}]}}}}", many("\"ü.a:1\"")),
     ] {
         let _ = json(&text);
         let _ = toml(&text.replace("\":", "\"=")[1..text.len() - 1]);
