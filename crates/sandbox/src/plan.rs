@@ -4,8 +4,8 @@
 use std::{fmt, path::PathBuf};
 
 use crate::spec::{
-    Access, Entry, Exec, Group, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces, Owner,
-    Scratch, Spec, Terminal, Walls,
+    Access, Doors, Entry, Exec, Group, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces,
+    Owner, Scratch, Spec, Terminal, Walls,
 };
 
 /// One step. The order of the variants is the order in which they appear.
@@ -16,6 +16,8 @@ pub enum Step {
     /// Held by a control group where one can be had, by sampling elsewhere.
     LimitTogether(Group),
     DieWithParent,
+    /// Listen where the ways out begin, and hand the listening ends to the supervisor.
+    OpenDoors(Doors),
     DetachMounts,
     NewRoot(Scratch),
     Place(Entry),
@@ -67,6 +69,9 @@ impl Plan {
             steps.push(Step::LimitTogether(spec.group));
         }
         steps.push(Step::DieWithParent);
+        if let (Some(doors), Namespaces::All) = (spec.doors, spec.namespaces) {
+            steps.push(Step::OpenDoors(doors));
+        }
         if spec.namespaces != Namespaces::None {
             steps.push(Step::DetachMounts);
             steps.push(Step::NewRoot(spec.scratch));
@@ -143,6 +148,9 @@ impl fmt::Display for Step {
             }
             Step::LimitTogether(group) => write!(f, "limits on everything together: {group}"),
             Step::DieWithParent => write!(f, "die with the supervisor"),
+            Step::OpenDoors(Doors { resolver, proxy }) => {
+                write!(f, "open the ways out, served by the supervisor: names {resolver}, proxy {proxy}")
+            }
             Step::DetachMounts => write!(f, "make every mount private"),
             Step::NewRoot(scratch) => write!(
                 f,
@@ -153,7 +161,7 @@ impl fmt::Display for Step {
             Step::ForbidNamespaces => write!(f, "forbid nested user namespaces, make /proc read-only"),
             Step::SealRoot => write!(f, "make the root read-only"),
             Step::PivotRoot => write!(f, "change root, detach the old one"),
-            Step::LoopbackUp => write!(f, "bring up the loopback interface, the only one"),
+            Step::LoopbackUp => write!(f, "the loopback interface, the only one; every address leads to it"),
             Step::Hostname(name) => write!(f, "host name {name}"),
             Step::Limit(limits) => write!(f, "limits: {limits}"),
             Step::Processors(numbers) => write!(f, "use processors {numbers:?} only"),

@@ -1,7 +1,7 @@
 //! What to build, as plain data. Everything is decided and resolved before a `Spec` exists; nothing in it
 //! is a policy word.
 
-use std::path::PathBuf;
+use std::{net::SocketAddrV4, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,17 @@ pub struct Spec {
     /// The processors that may be used; empty for all.
     pub processors: Vec<u32>,
     pub terminal: Terminal,
+    /// Without them nothing leads out of a network namespace.
+    pub doors: Option<Doors>,
+}
+
+/// Where the ways out of a sandbox begin, inside. Whoever launches it serves them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doors {
+    /// The name server, for datagrams and streams.
+    pub resolver: SocketAddrV4,
+    /// HTTP and SOCKS.
+    pub proxy: SocketAddrV4,
 }
 
 /// Level 0 has none: the command runs as the caller would run it, only supervised.

@@ -18,11 +18,13 @@ use std::{
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags},
     io::Errno,
+    net::AddressFamily,
 };
 
 use super::{
+    capture::{Captured, WhenTaken, capture, dial_inside, is_foreign},
     channel::Channel,
-    errand::{Operation, Reply, Request},
+    errand::{CAPTURE, CAPTURE_UNLESS_TAKEN, Operation, Reply, Request},
     socket_owner,
     sys::{self, Cloned},
     walk::{Place, Resolved, canonical, resolve},
@@ -35,6 +37,8 @@ enum Stop {
     Refused(PathBuf),
     /// It may take long: for a child of init.
     MayBlock,
+    /// Connecting goes on; this is the other end.
+    InProgress(OwnedFd),
     /// A child of init goes on with it and will answer.
     Delegated,
 }
@@ -113,6 +117,10 @@ impl Broker {
             Err(Stop::Refused(path)) => {
                 reply.errno = libc::EACCES;
                 reply.refused = Some(path);
+            }
+            Err(Stop::InProgress(end)) => {
+                reply.errno = libc::EINPROGRESS;
+                reply.descriptor = Some(end);
             }
             Err(Stop::MayBlock) => reply.errno = libc::EAGAIN,
             Err(Stop::Delegated) => return,
@@ -221,6 +229,10 @@ impl Broker {
                 let socket = second.ok_or(Errno::BADF)?;
                 self.connect(request, base, socket, patience)
             }
+            Operation::Dial => {
+                let port = u16::try_from(request.device).map_err(|_| Errno::INVAL)?;
+                Ok(Some(dial_inside(port)?))
+            }
         }
     }
 
@@ -299,7 +311,7 @@ impl Broker {
         let domain = rustix::net::sockopt::socket_domain(socket)?;
         let pinned;
         let address = match pathname(&request.other) {
-            Some(path) if domain == rustix::net::AddressFamily::UNIX => {
+            Some(path) if domain == AddressFamily::UNIX => {
                 let place = self.walk(request, base, path, true)?;
                 let target = rustix::fs::openat(
                     &place.parent,
@@ -317,9 +329,28 @@ impl Broker {
             }
             _ => request.other.clone(),
         };
+        let of_ip = matches!(domain, AddressFamily::INET | AddressFamily::INET6);
+        if of_ip && self.network == Network::Own && is_foreign(socket)? {
+            return Err(Errno::ACCESS.into());
+        }
+        let when_taken = match request.flags {
+            CAPTURE => Some(WhenTaken::CaptureElsewhere),
+            CAPTURE_UNLESS_TAKEN => Some(WhenTaken::LeaveIt),
+            _ => None,
+        };
+        if let Some(when_taken) = when_taken.filter(|_| of_ip) {
+            match capture(socket, &request.other, when_taken)? {
+                Captured::Yes { end, connected: Ok(()) } => return Ok(Some(end)),
+                Captured::Yes { end, connected: Err(_) } => return Err(Stop::InProgress(end)),
+                Captured::Taken => {}
+            }
+        }
         let may_block = !rustix::fs::fcntl_getfl(socket)?.contains(OFlags::NONBLOCK)
             && rustix::net::sockopt::socket_type(socket)? != rustix::net::SocketType::DGRAM;
-        if may_block && patience == Patience::AtOnce {
+        // Within the network of the sandbox a connection is there, or refused, at once; should it not be, the
+        // call is interrupted, and a child of init goes on waiting for it.
+        let prompt = of_ip && self.network == Network::Own;
+        if may_block && !prompt && patience == Patience::AtOnce {
             return Err(Stop::MayBlock);
         }
         sys::connect_raw(socket, &address)?;
@@ -473,7 +504,7 @@ fn delegate(
                     reply.errno = libc::EACCES;
                     reply.refused = Some(path);
                 }
-                Err(Stop::MayBlock | Stop::Delegated) => reply.errno = libc::EACCES,
+                Err(Stop::MayBlock | Stop::InProgress(_) | Stop::Delegated) => reply.errno = libc::EACCES,
             }
             answer(control, &reply);
             sys::exit_now(0)

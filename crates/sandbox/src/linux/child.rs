@@ -23,6 +23,7 @@ use super::{
     init::{self, Duty},
     landlock,
     launch::Tag,
+    network::{self, Listeners, Taps},
     program::{c_strings, find_program, looks_like_text},
     sys::{self, Cloned, Listen},
     view::{Root, Sources, ViewError},
@@ -106,6 +107,8 @@ struct Child {
     storage: Option<OwnedFd>,
     /// The written layer of every copy-on-write path, in order.
     written: Vec<OwnedFd>,
+    taps: Taps,
+    doors: Option<Listeners>,
 }
 
 /// Does a report ask for the word to go?
@@ -133,6 +136,8 @@ pub fn begin(order: &Received, launch: Channel, streams: &[OwnedFd]) -> ! {
         terminal: None,
         storage: None,
         written: Vec::new(),
+        taps: Taps::default(),
+        doors: None,
     };
     let become_command = |child: &mut Child| -> Result<(), Failure> {
         sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64).map_err(failed("ask to die with init"))?;
@@ -167,9 +172,11 @@ pub fn run(namespaces: Namespaces, control: Channel, launch: Channel) -> ! {
         terminal: None,
         storage: None,
         written: Vec::new(),
+        taps: Taps::default(),
+        doors: None,
     };
     match entered {
-        Ok(enforcement) => child.enforcement = enforcement,
+        Ok((enforcement, taps)) => (child.enforcement, child.taps) = (enforcement, taps),
         Err(failure) => child.give_up(0, plan.steps.first(), &failure),
     }
     for (number, step) in plan.steps.iter().enumerate() {
@@ -181,19 +188,19 @@ pub fn run(namespaces: Namespaces, control: Channel, launch: Channel) -> ! {
 }
 
 /// `clone3` made all namespaces but the network, or failed.
-fn enter_namespaces(namespaces: Namespaces) -> Result<Enforcement, Failure> {
-    let mut enforcement = Enforcement::default();
+fn enter_namespaces(namespaces: Namespaces) -> Result<(Enforcement, Taps), Failure> {
+    let (mut enforcement, mut taps) = (Enforcement::default(), Taps::default());
     if namespaces == Namespaces::None {
-        return Ok(enforcement);
+        return Ok((enforcement, taps));
     }
     let made = [Layer::Userns, Layer::Pidns, Layer::Ipcns, Layer::Utsns, Layer::Cgroupns];
     made.into_iter().for_each(|layer| enforcement.add(layer));
     if namespaces == Namespaces::All {
         sys::unshare(libc::CLONE_NEWNET).map_err(failed("make a network namespace"))?;
         enforcement.add(Layer::Netns);
-        loopback_up().map_err(failed("bring up the loopback interface"))?;
+        taps = network::wire().map_err(failed("set up the loopback interface"))?;
     }
-    Ok(enforcement)
+    Ok((enforcement, taps))
 }
 
 fn hear_order<T: DeserializeOwned>(control: &Channel) -> Option<T> {
@@ -218,6 +225,9 @@ impl Child {
             Step::LimitTogether(_) => {}
             Step::MapIdentity(identity) => self.map_identity(*identity)?,
             Step::DieWithParent => self.die_with_parent()?,
+            Step::OpenDoors(doors) => {
+                self.doors = Some(network::open_doors(*doors).map_err(failed("open the ways out"))?);
+            }
             Step::DetachMounts => {
                 rustix::mount::mount_change(
                     c"/",
@@ -521,7 +531,22 @@ impl Child {
         let mut bytes = vec![Tag::Ready as u8];
         bytes.extend(self.enforcement.to_bytes());
         // Each in its place, or not there; the written layers come last.
-        let single = [self.listener.take(), self.terminal.take(), self.proc.take(), self.storage.take()];
+        let taps = std::mem::take(&mut self.taps);
+        let (datagrams, streams, proxy) = match self.doors.take() {
+            Some(doors) => (Some(doors.datagrams), Some(doors.streams), Some(doors.proxy)),
+            None => (None, None, None),
+        };
+        let single = [
+            self.listener.take(),
+            self.terminal.take(),
+            self.proc.take(),
+            self.storage.take(),
+            taps.v4,
+            taps.v6,
+            datagrams,
+            streams,
+            proxy,
+        ];
         bytes.extend(single.iter().map(|descriptor| u8::from(descriptor.is_some())));
         let written = std::mem::take(&mut self.written);
         let descriptors: Vec<BorrowedFd<'_>> =
@@ -605,10 +630,4 @@ fn open_proc(view: &[Entry]) -> Result<OwnedFd, Failure> {
     fsconfig_create(&context).map_err(failed(what))?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(failed(what))
-}
-
-fn loopback_up() -> io::Result<()> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    sys::loopback_up(socket.as_fd())
 }

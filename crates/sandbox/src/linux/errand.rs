@@ -25,16 +25,24 @@ pub enum Operation {
     Connect,
     Unlink,
     Truncate,
+    /// A new connection to the port `device` of loopback.
+    Dial,
 }
 
 impl Operation {
     fn from_byte(byte: u8) -> Option<Operation> {
-        use Operation::{Bind, Connect, Link, Mkdir, Mknod, Open, Rename, Symlink, Truncate, Unlink};
-        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect, Unlink, Truncate]
+        use Operation::{Bind, Connect, Dial, Link, Mkdir, Mknod, Open, Rename, Symlink, Truncate, Unlink};
+        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect, Unlink, Truncate, Dial]
             .into_iter()
             .find(|o| *o as u8 == byte)
     }
 }
+
+/// Flags of [`Operation::Connect`]: what becomes of a connection that leads out. Without one it is made as it
+/// was asked for.
+pub const CAPTURE: u32 = 1;
+/// The same, unless somebody inside listens there.
+pub const CAPTURE_UNLESS_TAKEN: u32 = 2;
 
 /// A request as it travels from the supervisor to init. Descriptors travel along: the directory that `path`
 /// starts from, the one for `other`, the socket; see each operation.

@@ -17,6 +17,7 @@ use super::{
     child::{self, Instruction, Order},
     errand::{Reply, Request},
     launcher::{Launcher, LauncherError},
+    network::{Listeners, Taps},
     notify::Listener,
     owners::{Carriers, owned_mount, plain_mount, write_maps},
     sys::{self, Block, Cloned, Ended},
@@ -97,6 +98,8 @@ pub struct Sandbox {
     proc: Option<OwnedFd>,
     storage: Option<OwnedFd>,
     written: Vec<OwnedFd>,
+    taps: Taps,
+    doors: Option<Listeners>,
     reaped: Option<Ended>,
     /// It has reported once: from then on a failure is that of a command.
     stands: bool,
@@ -236,6 +239,8 @@ impl Stem {
             proc: None,
             storage: None,
             written: Vec::new(),
+            taps: Taps::default(),
+            doors: None,
             reaped: None,
             stands: false,
             parentage: if matches!(birth, Birth::Here) { Parentage::Own } else { Parentage::Launcher },
@@ -440,7 +445,9 @@ impl Sandbox {
             return Err(LaunchError::Died(describe_status(self.wait().status)));
         };
         match message.bytes.as_slice() {
-            [tag, report @ .., listener, terminal, proc, storage] if *tag == Tag::Ready as u8 => {
+            [tag, report @ .., listener, terminal, proc, storage, v4, v6, datagrams, streams, proxy]
+                if *tag == Tag::Ready as u8 =>
+            {
                 self.enforcement = report.try_into().map(Enforcement::from_bytes).unwrap_or_default();
                 if self.group.as_ref().is_some_and(|group| group.holds(self.pid)) {
                     self.enforcement.add(Layer::Cgroup);
@@ -452,6 +459,15 @@ impl Sandbox {
                 let (proc, storage) = (next(*proc), next(*storage));
                 self.proc = proc.or(self.proc.take());
                 self.storage = storage.or(self.storage.take());
+                let taps = Taps { v4: next(*v4), v6: next(*v6) };
+                if taps.v4.is_some() {
+                    self.taps = taps;
+                }
+                if let (Some(datagrams), Some(streams), Some(proxy)) =
+                    (next(*datagrams), next(*streams), next(*proxy))
+                {
+                    self.doors = Some(Listeners { datagrams, streams, proxy });
+                }
                 self.written.extend(descriptors);
                 self.stands = true;
                 Ok(())
@@ -506,6 +522,16 @@ impl Sandbox {
     /// The written layer of every copy-on-write path, in the order of the view. Nothing of it outlives these.
     pub fn take_written(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.written)
+    }
+
+    /// Where datagrams that were meant for outside can be seen.
+    pub fn taps(&self) -> &Taps {
+        &self.taps
+    }
+
+    /// The listening ends of the ways out, for whoever serves them; once.
+    pub fn take_doors(&mut self) -> Option<Listeners> {
+        self.doors.take()
     }
 
     /// Readable when init has ended.

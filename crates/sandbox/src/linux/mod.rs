@@ -3,6 +3,7 @@
 
 pub mod bpf;
 mod broker;
+mod capture;
 pub mod cgroup;
 mod channel;
 mod child;
@@ -12,6 +13,7 @@ mod init;
 mod landlock;
 pub mod launch;
 pub mod launcher;
+pub mod network;
 pub mod notify;
 mod owners;
 mod program;

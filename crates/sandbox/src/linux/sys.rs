@@ -5,6 +5,7 @@
 use std::{
     ffi::{CStr, CString, c_int, c_long},
     io, mem,
+    net::Ipv6Addr,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     ptr,
 };
@@ -248,6 +249,16 @@ pub fn signals_as_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// Keeps every signal away from the calling thread, so that they go to the one that handles them.
+pub fn block_signals() {
+    // SAFETY: sigset_t is plain data, filled before use.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: set is live.
+    unsafe { libc::sigfillset(&raw mut set) };
+    // SAFETY: set is an initialised signal set.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
+}
+
 /// One signal read from [`signals_as_descriptor`].
 #[derive(Debug, Clone, Copy)]
 pub struct Signal {
@@ -399,19 +410,98 @@ pub enum Block {
     Yes,
 }
 
-/// Brings the loopback interface of the current network namespace up.
-pub fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: ifreq is plain data.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(*b"lo") {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: the ioctl reads one ifreq from live memory.
+/// Lets a socket receive only what a classic BPF program keeps.
+pub fn attach_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the option reads one sock_fprog, which points to a live array of the length given.
     check(c_long::from(unsafe {
-        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as libc::Ioctl, &raw const request)
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            mem::size_of_val(&program) as libc::socklen_t,
+        )
     }))?;
     Ok(())
+}
+
+/// From now on what arrives on this IPv6 socket comes with the address it was sent to.
+pub fn tell_destination_v6(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let yes: c_int = 1;
+    // SAFETY: the option reads one int.
+    check(c_long::from(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IPV6,
+            libc::IPV6_RECVPKTINFO,
+            (&raw const yes).cast(),
+            mem::size_of_val(&yes) as libc::socklen_t,
+        )
+    }))?;
+    Ok(())
+}
+
+/// The number of the network namespace that a socket belongs to (since Linux 5.14).
+pub fn network_of(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    const SO_NETNS_COOKIE: c_int = 71;
+    let mut cookie: u64 = 0;
+    let mut length = mem::size_of_val(&cookie) as libc::socklen_t;
+    // SAFETY: the option writes one u64, and `length` says how much room there is.
+    check(c_long::from(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    }))?;
+    Ok(cookie)
+}
+
+/// A datagram as it arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrived {
+    pub length: usize,
+    /// Of an IPv6 socket; unspecified otherwise.
+    pub source: Ipv6Addr,
+    /// Of an IPv6 socket that was asked to tell it.
+    pub destination: Option<Ipv6Addr>,
+}
+
+/// Takes one datagram without waiting.
+pub fn receive_with_destination(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Arrived> {
+    // SAFETY: sockaddr_in6 is plain data.
+    let mut source: libc::sockaddr_in6 = unsafe { mem::zeroed() };
+    let mut control = [0_u64; 16];
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: msghdr is plain data.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_name = (&raw mut source).cast();
+    message.msg_namelen = mem::size_of_val(&source) as libc::socklen_t;
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = mem::size_of_val(&control) as _;
+    // SAFETY: every pointer in the message is to live memory of the length given beside it.
+    let length =
+        check(unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) } as c_long)?;
+    let mut destination = None;
+    // SAFETY: the kernel filled `control` and said how much of it is used; these walk within that.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    while !header.is_null() {
+        // SAFETY: not null, so it points to a whole header inside `control`.
+        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
+        if level == libc::IPPROTO_IPV6 && kind == libc::IPV6_PKTINFO {
+            // SAFETY: a message of this kind carries one in6_pktinfo; it may lie unaligned.
+            let info: libc::in6_pktinfo = unsafe { ptr::read_unaligned(libc::CMSG_DATA(header).cast()) };
+            destination = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr));
+        }
+        // SAFETY: as for the first.
+        header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };
+    }
+    Ok(Arrived { length: length as usize, source: Ipv6Addr::from(source.sin6_addr.s6_addr), destination })
 }
 
 /// A `prctl` that takes numbers only.

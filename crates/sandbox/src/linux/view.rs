@@ -26,6 +26,7 @@ const STAGING: [&str; 5] = ["/tmp", "/run", "/var", "/mnt", "/usr"];
 /// sysrq-trigger, is closed by that: nothing here is the host's root, and /proc is read-only.)
 const MASKED_PROC: [&str; 3] = ["keys", "key-users", "sched_debug"];
 const DENIED_FILE: &str = ".denied-file";
+const TEXT_FILE: &str = ".text-file";
 const DENIED_DIRECTORY: &str = ".denied-directory";
 
 /// What went wrong, on what.
@@ -390,7 +391,30 @@ impl Root {
         self.attach(tree.as_fd(), target.as_fd(), path)
     }
 
+    /// A file of our own: on top of what is there, or a new one.
     fn text(&self, path: &Path, content: &str) -> Result<()> {
+        let what = || format!("write {}", path.display());
+        let there = rustix::fs::openat2(
+            &self.fd,
+            path.strip_prefix("/").unwrap_or(path),
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        );
+        if let Ok(there) = there {
+            self.new_text(Path::new(TEXT_FILE), content)?;
+            let attributes = libc::MOUNT_ATTR_RDONLY
+                | libc::MOUNT_ATTR_NOSUID
+                | libc::MOUNT_ATTR_NODEV
+                | libc::MOUNT_ATTR_NOEXEC;
+            let tree = self.clone_inside(self.fd.as_fd(), Path::new(TEXT_FILE), attributes)?;
+            self.attach(tree.as_fd(), there.as_fd(), path)?;
+            return rustix::fs::unlinkat(&self.fd, TEXT_FILE, AtFlags::empty()).map_err(on(what()));
+        }
+        self.new_text(path, content)
+    }
+
+    fn new_text(&self, path: &Path, content: &str) -> Result<()> {
         let what = || format!("write {}", path.display());
         let (parent, name) = self.parent(path)?;
         let file = rustix::fs::openat(
