@@ -3,7 +3,10 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use lazaret_policy::units::{Bytes, Millis};
+use lazaret_policy::{
+    network::Publish,
+    units::{Bytes, Millis},
+};
 
 /// A kernel-enforced wall around what AI agents run, call and read.
 #[derive(Debug, Parser)]
@@ -57,6 +60,8 @@ pub enum Command {
 #[command(after_help = "Examples:
   lazaret run -- make test
   lazaret run --ro ../shared --deny .env -- python3 script.py
+  lazaret run --allow crates.io:443 --allow '*.crates.io:443' -- cargo fetch
+  lazaret run --allow localhost:5432 -- psql -h localhost
   lazaret run --policy tool.json --report report.json -- ./tool
   lazaret run --plan -- true")]
 pub struct Run {
@@ -81,6 +86,18 @@ pub struct Run {
     /// Pass a variable through, or set it
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub env: Vec<OsString>,
+    /// Let the command reach a host: a name, *.domain, an address or a network, each with :PORT if wanted
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub allow: Vec<String>,
+    /// Let allowed names lead to a private, loopback or otherwise guarded address
+    #[arg(long, value_name = "CIDR")]
+    pub allow_address: Vec<String>,
+    /// Pin a name to an address instead of asking the host's resolver
+    #[arg(long, value_name = "NAME=ADDRESS")]
+    pub resolve: Vec<String>,
+    /// Forward a loopback port of the host to a server inside
+    #[arg(long, value_name = "HOSTPORT:PORT")]
+    pub publish: Vec<Publish>,
     /// Most memory (bytes, or with K, M, G)
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Bytes>,

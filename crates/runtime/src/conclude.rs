@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::{
     meter::{Consequence, Exceeded, Meter},
+    network::NetworkReport,
     prepare::Prepared,
     record::{Fate, Record},
     report::{Ending, EnforcementReport, Report, Usage, printable},
@@ -24,6 +25,7 @@ pub struct Finished<'a> {
     pub used: Used,
     pub enforcement: EnforcementReport,
     pub duration: Duration,
+    pub network: Option<NetworkReport>,
 }
 
 /// What the kernel counted for the processes.
@@ -41,7 +43,7 @@ impl Prepared {
         meter: &mut Meter,
         record: &mut Record<'_>,
     ) -> Result<Outcome, AuditError> {
-        let Finished { command, sandbox, mut supervised, used, enforcement, duration } = finished;
+        let Finished { command, sandbox, mut supervised, used, enforcement, duration, network } = finished;
         tell_of_signal(&supervised, record)?;
         let usage = Usage {
             cpu_ms: used.cpu_ms.max(meter.cpu_ms),
@@ -59,6 +61,8 @@ impl Prepared {
             self.outcome(command, record.sandbox_id(), enforcement, &supervised, usage, duration);
         outcome.report.violations = record.violations().to_vec();
         outcome.report.limits = record.limits().to_vec();
+        outcome.report.network = network;
+        outcome.report.remarks = record.remarks().to_vec();
         if outcome.report.outcome == Ending::Escape {
             respond(&self.request, &mut outcome.report, &supervised.processes, record)?;
         }
@@ -106,6 +110,8 @@ impl Prepared {
             transaction: None,
             quarantined: None,
             limits: Vec::new(),
+            network: None,
+            remarks: Vec::new(),
         };
         Outcome { report, not_executed }
     }
@@ -176,11 +182,15 @@ fn tell_of_signal(supervised: &Supervised, record: &mut Record<'_>) -> Result<()
 
 /// The event that ends a command.
 pub fn exited(report: &Report, violations: u64, sandbox_id: &str) -> NewEvent {
-    NewEvent::new(EventKind::SandboxExited, sandbox_id)
+    let event = NewEvent::new(EventKind::SandboxExited, sandbox_id)
         .with("exitCode", report.exit_code)
         .with("signal", json!(report.signal))
         .with("outcome", json!(report.outcome))
         .with("durationMs", report.duration_ms)
         .with("usage", json!(report.usage))
-        .with("violations", violations)
+        .with("violations", violations);
+    match &report.network {
+        Some(network) => event.with("network", json!(network)),
+        None => event,
+    }
 }

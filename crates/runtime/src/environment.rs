@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
+    net::SocketAddrV4,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::Path,
 };
@@ -31,6 +32,7 @@ pub fn clean(
     caller: &[(OsString, OsString)],
     policy: &EnvironmentPolicy,
     home: Option<&Path>,
+    proxy: Option<SocketAddrV4>,
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut variables: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     for (key, value) in caller {
@@ -45,10 +47,27 @@ pub fn clean(
     }
     variables.entry(b"TMPDIR".to_vec()).or_insert_with(|| b"/tmp".to_vec());
     variables.insert(b"LAZARET".to_vec(), b"1".to_vec());
+    if let Some(proxy) = proxy {
+        // A proxy of the caller's could not be reached from inside.
+        for (names, value) in proxy_variables(proxy) {
+            for name in names {
+                variables.insert(name.as_bytes().to_vec(), value.clone().into_bytes());
+            }
+        }
+    }
     for (key, value) in &policy.set {
         variables.insert(key.clone().into_bytes(), value.clone().into_bytes());
     }
     variables.into_iter().collect()
+}
+
+/// The way out for programs that look for one in their environment. Others need nothing.
+fn proxy_variables(proxy: SocketAddrV4) -> [(&'static [&'static str], String); 3] {
+    [
+        (&["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"], format!("http://{proxy}")),
+        (&["ALL_PROXY", "all_proxy"], format!("socks5h://{proxy}")),
+        (&["NO_PROXY", "no_proxy"], "localhost,127.0.0.1,::1".to_owned()),
+    ]
 }
 
 fn allows(pattern: &str, key: &OsStr) -> bool {
@@ -77,7 +96,7 @@ mod tests {
             ..Default::default()
         };
         let caller: Vec<_> = caller.iter().map(|(k, v)| (OsString::from(k), OsString::from(v))).collect();
-        clean(&caller, &policy, None)
+        clean(&caller, &policy, None, None)
             .into_iter()
             .map(|(k, v)| format!("{}={}", String::from_utf8(k).unwrap(), String::from_utf8(v).unwrap()))
             .collect()

@@ -18,6 +18,8 @@ use lazaret_sandbox::linux::{
 pub struct Circumstances {
     /// Network sockets can be made: the sandbox has a network namespace of its own, or may use the host's.
     pub network_sockets: bool,
+    /// They are those of a namespace of its own.
+    pub own_network: bool,
     /// Names are guarded: every call that can create, open, move or remove a name is watched.
     pub guards: bool,
     /// Denied paths lie inside the view: opening to read and removing are watched too, so that it can be
@@ -81,6 +83,7 @@ const SOCK_SEQPACKET: u32 = 5;
 const SOCK_RAW: u32 = 3;
 const IPPROTO_ICMP: u32 = 1;
 const IPPROTO_ICMPV6: u32 = 58;
+const MSG_FASTOPEN: u32 = 0x2000_0000;
 
 /// The calls that are blocked whatever their arguments: dangerous, or by the policy's own list.
 pub fn blocked(policy: &Policy) -> BTreeSet<u32> {
@@ -250,6 +253,17 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
         personalities.iter().map(|value| case([Test::equals(0, *value)], Action::Allow)).collect();
     personality.push(otherwise(Action::Notify));
     conditions.push(("personality", personality));
+    // A connection that begins with its first data would pass by `connect`.
+    for (name, argument) in [("sendmsg", 2), ("sendmmsg", 3)] {
+        conditions.push((name, vec![case([bits(argument, MSG_FASTOPEN)], Action::Notify)]));
+    }
+    let mut sendto = vec![case([bits(3, MSG_FASTOPEN)], Action::Notify)];
+    if circumstances.own_network {
+        // A datagram to somebody who was not connected to: it shall fail at once if it would lead out. (What
+        // gets by, in memory where a filter cannot look, leads nowhere all the same.)
+        sendto.extend([case([Test::equals(4, 0)], Action::Allow), otherwise(Action::Notify)]);
+    }
+    conditions.push(("sendto", sendto));
     // Sockets of the host may lie in visible directories.
     conditions.push(("connect", vec![otherwise(Action::Notify)]));
     if !policy.process.allowed_executables.is_empty() {
@@ -312,8 +326,13 @@ fn sockets(circumstances: Circumstances) -> Vec<Case> {
 mod tests {
     use super::*;
 
-    const PLAIN: Circumstances =
-        Circumstances { network_sockets: true, guards: false, masks: false, callers_terminal: false };
+    const PLAIN: Circumstances = Circumstances {
+        network_sockets: true,
+        own_network: true,
+        guards: false,
+        masks: false,
+        callers_terminal: false,
+    };
 
     fn rule(filter: &Filter, name: &str) -> Rule {
         filter.rules.iter().find(|rule| Some(rule.number) == number(name)).unwrap().clone()

@@ -52,6 +52,7 @@ use serde_json::json;
 use crate::{
     conclude::{Finished, Used, exited},
     meter::Meter,
+    network::Network,
     prepare::{Prepared, RunError, prepare},
     record::Record,
     report::{EnforcementReport, Report},
@@ -67,12 +68,19 @@ use crate::{
 pub struct Sandbox {
     shared: Arc<Shared>,
     /// Away while a command runs.
-    inner: Option<launch::Sandbox>,
+    inner: Option<Inner>,
     survives: Survives,
     /// Directory and environment of every command, as the policy has them.
     template: spec::Command,
     last: Option<Report>,
     logged: Logged,
+}
+
+/// What a command runs in.
+#[derive(Debug)]
+struct Inner {
+    sandbox: launch::Sandbox,
+    network: Network,
 }
 
 #[derive(Debug)]
@@ -152,7 +160,8 @@ impl Sandbox {
             }
             error
         };
-        let inner = built.map_err(destroyed)?;
+        let mut inner = built.map_err(destroyed)?;
+        let mut network = prepared.network().map_err(destroyed)?;
         let needed: Vec<Layer> = per_sandbox(&prepared.lowered.needed);
         let missing = inner.enforcement().missing(&needed);
         if !missing.is_empty() && prepared.request.requirement == Requirement::Enforce {
@@ -160,6 +169,8 @@ impl Sandbox {
             let level = prepared.request.policy.isolation_level.number();
             return Err(destroyed(RunError::Short { level, missing }));
         }
+        network.serve(&mut inner, &prepared.lowered).map_err(|error| destroyed(RunError::Egress(error)))?;
+        let inner = Inner { sandbox: inner, network };
         let shared = Arc::new(Shared { prepared, log, id });
         let survives = Survives::Yes;
         Ok(Sandbox { shared, inner: Some(inner), survives, template, last: None, logged: Logged::Created })
@@ -202,10 +213,11 @@ impl Sandbox {
         let shared = Arc::clone(&self.shared);
         let mut record = Record::new(&shared.log, &shared.id);
         let mut written = Vec::new();
-        if let Some(mut inner) = self.inner.take() {
-            inner.kill();
-            inner.wait();
-            written = inner.take_written();
+        if let Some(Inner { mut sandbox, mut network }) = self.inner.take() {
+            sandbox.kill();
+            sandbox.wait();
+            network.finish(&mut record)?;
+            written = sandbox.take_written();
         }
         let settled = match &mut self.last {
             Some(report) => settle::settle(&shared.prepared, written, report, &mut record),
@@ -295,7 +307,7 @@ impl<'sandbox> Command<'sandbox> {
             return Err(RunError::Gone);
         }
         let mut inner = sandbox.inner.take().ok_or(RunError::Gone)?;
-        if let Err(error) = inner.execute(&command, [input.as_fd(), output.as_fd(), errors.as_fd()]) {
+        if let Err(error) = inner.sandbox.execute(&command, [input.as_fd(), output.as_fd(), errors.as_fd()]) {
             // A step of this command failed; the sandbox stands, unless it is the sandbox that is gone.
             if matches!(error, LaunchError::Step { .. } | LaunchError::NoCommand | LaunchError::Nul(_)) {
                 sandbox.inner = Some(inner);
@@ -303,7 +315,7 @@ impl<'sandbox> Command<'sandbox> {
             return Err(error.into());
         }
         drop((input, output, errors));
-        let remote = inner.remote().map_err(|error| RunError::Launch(LaunchError::Channel(error)))?;
+        let remote = inner.sandbox.remote().map_err(|error| RunError::Launch(LaunchError::Channel(error)))?;
         let shared = Arc::clone(&sandbox.shared);
         let watcher = std::thread::Builder::new()
             .name("lazaret-watch".to_owned())
@@ -332,7 +344,7 @@ impl<'sandbox> Command<'sandbox> {
     }
 }
 
-type Watched = (Result<Outcome, RunError>, launch::Sandbox, Survives);
+type Watched = (Result<Outcome, RunError>, Inner, Survives);
 
 /// A command that runs.
 #[derive(Debug)]
@@ -410,12 +422,12 @@ enum Survives {
 }
 
 /// The life of one command, from the word to go to its end.
-fn watch(shared: &Shared, mut inner: launch::Sandbox, argv: &[OsString]) -> Watched {
+fn watch(shared: &Shared, mut inner: Inner, argv: &[OsString]) -> Watched {
     match watch_over(shared, &mut inner, argv, Instant::now()) {
         Ok((outcome, Survives::Yes)) => (Ok(outcome), inner, Survives::Yes),
         other => {
-            inner.kill();
-            inner.wait();
+            inner.sandbox.kill();
+            inner.sandbox.wait();
             (other.map(|(outcome, _)| outcome), inner, Survives::No)
         }
     }
@@ -423,11 +435,12 @@ fn watch(shared: &Shared, mut inner: launch::Sandbox, argv: &[OsString]) -> Watc
 
 fn watch_over(
     shared: &Shared,
-    inner: &mut launch::Sandbox,
+    inner: &mut Inner,
     argv: &[OsString],
     started: Instant,
 ) -> Result<(Outcome, Survives), RunError> {
     let Shared { prepared, log, id } = shared;
+    let Inner { sandbox: inner, network } = inner;
     let mut record = Record::new(log, id);
     let mut meter = Meter::new(&prepared.request.policy, &prepared.lowered, inner);
     let needed = &prepared.lowered.needed;
@@ -443,7 +456,7 @@ fn watch_over(
             .with("pid", inner.pid())
             .with("enforcement", json!(enforcement)),
     )?;
-    let mut watch = Watch::new(&prepared.request.policy, &prepared.lowered);
+    let mut watch = Watch::new(&prepared.request.policy, &prepared.lowered, network);
     let limit = prepared.request.policy.timeout.map(Duration::from);
     let until = Until::CommandHasEnded;
     let supervised =
@@ -463,6 +476,7 @@ fn watch_over(
             used: Used { cpu_ms: departure.cpu_ms, max_rss_bytes: departure.max_rss_bytes },
             enforcement,
             duration: started.elapsed(),
+            network: network.report(),
         },
         &mut meter,
         &mut record,

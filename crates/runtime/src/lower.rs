@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs, io,
+    net::{Ipv4Addr, SocketAddrV4},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -14,9 +15,9 @@ use lazaret_policy::{
 };
 use lazaret_sandbox::{
     Layer, Spec,
-    linux::bpf::Filter,
+    linux::{bpf::Filter, network::RESOLVER},
     spec::{
-        Access, Command, Entry, Exec, Group, Identity, Landlock, LandlockAccess, LandlockRule, Limits,
+        Access, Command, Doors, Entry, Exec, Group, Identity, Landlock, LandlockAccess, LandlockRule, Limits,
         Namespaces, Owner, Scratch, Terminal, Walls,
     },
 };
@@ -25,10 +26,15 @@ use crate::{
     environment, filter,
     paths::{canonical, is_at_or_below},
     request::{Request, Writing},
-    terminal,
+    resolver, terminal,
     view::{Node, View},
 };
 
+/// Where the ways out begin inside. The proxy's port is none that the kernel gives out by itself.
+pub const DOORS: Doors = Doors {
+    resolver: SocketAddrV4::new(RESOLVER, 53),
+    proxy: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 61_080),
+};
 /// When nothing else is said.
 const SCRATCH_BYTES: u64 = 4 << 30;
 const SCRATCH_INODES: u64 = 1 << 20;
@@ -186,10 +192,15 @@ impl View<'_> {
         let own_network = policy.isolation_level == Level::Full;
         let circumstances = filter::Circumstances {
             network_sockets: own_network || policy.network.allow_network,
+            own_network,
             guards: !guarded.is_empty(),
             masks: !masks.is_empty() || !self.bait.is_empty(),
             callers_terminal: terminal::passed_on(self.request.terminal),
         };
+        let names = own_network && policy.network.allow_network;
+        if names {
+            entries.extend(resolver::texts(&self));
+        }
         entries.extend(masks);
         entries.extend(self.decoys());
         entries.extend(self.credential_masks());
@@ -212,6 +223,7 @@ impl View<'_> {
             group: group(policy),
             processors: policy.resources.allowed_cpus.clone(),
             terminal: Terminal::Inherit,
+            doors: names.then_some(DOORS),
         };
         Ok(Lowered {
             spec,
@@ -249,12 +261,16 @@ impl View<'_> {
         // not: then under its canonical one.
         let reachable = self.nodes.keys().any(|at| is_at_or_below(&directory, at));
         let directory = if reachable { directory } else { inside(&directory).unwrap_or_else(|| "/".into()) };
+        let network = &request.policy.network;
+        let doors = request.policy.isolation_level == Level::Full && network.allow_network;
+        let proxy = (doors && network.proxy_variables.unwrap_or(true)).then_some(DOORS.proxy);
         Command {
             argv: request.command.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
             environment: environment::clean(
                 &request.environment,
                 &request.policy.environment,
                 self.home.as_deref(),
+                proxy,
             ),
             directory,
         }
@@ -290,6 +306,7 @@ fn without_walls(request: &Request) -> Lowered {
         group: Group::default(),
         processors: Vec::new(),
         terminal: Terminal::Inherit,
+        doors: None,
     };
     Lowered {
         spec,
@@ -308,6 +325,7 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     let mut weaker = lowered.clone();
     let spec = &mut weaker.spec;
     spec.namespaces = Namespaces::None;
+    spec.doors = None;
     // The host's own /dev and /proc are in view now: only what a program needs of them.
     spec.landlock.rules.retain(|rule| rule.path != Path::new("/dev"));
     for name in ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts"] {
@@ -336,6 +354,7 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     // Without a network of its own: the host's, or none.
     let circumstances = filter::Circumstances {
         network_sockets: policy.isolation_level == Level::Process && policy.network.allow_network,
+        own_network: false,
         guards: !spec.guarded.is_empty(),
         masks: spec.view.iter().any(|entry| matches!(entry, Entry::Mask { .. })),
         callers_terminal: spec.terminal == Terminal::Inherit,

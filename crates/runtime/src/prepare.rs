@@ -1,16 +1,21 @@
 //! A request that has been checked, and what it takes to build its sandbox. Nothing has been started yet.
 
-use std::{ffi::OsString, io, os::unix::ffi::OsStrExt, path::PathBuf, time::SystemTime};
+use std::{ffi::OsString, io, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc, time::SystemTime};
 
 use lazaret_audit::{AuditError, EventKind, NewEvent, redact};
-use lazaret_policy::{Policy, schema::Level};
+use lazaret_egress::gate::Gate;
+use lazaret_policy::{
+    Policy,
+    network::{RuleError, Rules},
+    schema::Level,
+};
 use lazaret_sandbox::{
     Layer, Plan,
     linux::{
         cgroup::Cgroup,
         launch::{Birth, LaunchError, Sandbox, Stem},
     },
-    spec::Terminal,
+    spec::{Namespaces, Terminal},
 };
 use lazaret_transaction::{CollectError, CommitError, KeepError, StoreError};
 
@@ -19,6 +24,7 @@ use crate::{
     filter,
     leftovers::Note,
     lower::{self, LowerError, Lowered},
+    network::{self, Network},
     quarantine::{Entry, Quarantine, QuarantineError},
     report::printable,
     request::{Request, Requirement, TerminalUse, Writing},
@@ -55,10 +61,12 @@ pub enum RunError {
         "{what} cannot be enforced: {why}, and nothing is run that is weaker than its policy says. `lazaret doctor` names the cause and the fix; --warn runs without"
     )]
     NeedsGroup { what: String, why: String },
-    #[error(
-        "network access (allowNetwork) is not available: a sandbox has no way out. Set network.allowNetwork to false"
-    )]
-    Network,
+    #[error(transparent)]
+    Rules(#[from] RuleError),
+    #[error("port {port} of the host cannot be published: {source}")]
+    Publish { port: u16, source: io::Error },
+    #[error("the network of the sandbox cannot be served: {0}")]
+    Egress(#[source] io::Error),
     #[error(
         "standard stream {0} is a directory: through it the command would hold a door to the host's files"
     )]
@@ -103,6 +111,7 @@ fn names(layers: &[Layer]) -> String {
 pub struct Prepared {
     pub(crate) request: Request,
     pub(crate) lowered: Lowered,
+    rules: Rules,
     /// The control group, when there is one, is on record.
     pub(crate) note: Option<Note>,
     /// What changes on the host from now on is no longer what the sandbox began with.
@@ -111,9 +120,7 @@ pub struct Prepared {
 
 /// Checks everything that can be checked without starting anything.
 pub fn prepare(request: Request) -> Result<Prepared, RunError> {
-    if request.policy.network.allow_network && request.policy.isolation_level == Level::Full {
-        return Err(RunError::Network);
-    }
+    let rules = Rules::compile(&request.policy.network)?;
     let unenforceable = unenforceable(&request.policy);
     if request.requirement == Requirement::Enforce
         && let Some(what) = unenforceable.first()
@@ -139,15 +146,25 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     {
         lowered.spec.terminal = Terminal::Own { rows, columns };
     }
-    Ok(Prepared { request, lowered, note: None, began })
+    Ok(Prepared { request, lowered, rules, note: None, began })
 }
 
 /// What the policy says and this sandbox cannot hold.
 fn unenforceable(policy: &Policy) -> Vec<&'static str> {
     let network = &policy.network;
-    let by_host = !network.allowed_hosts.is_empty() || !network.allowed_ports.is_empty();
-    let shared = policy.isolation_level == Level::Process && network.allow_network;
-    [(shared && by_host, "network.allowedHosts or allowedPorts at level 1, which uses the host's network,")]
+    let by_host = !network.allowed_hosts.is_empty()
+        || !network.allowed_ports.is_empty()
+        || network.allowed_domains.is_some()
+        || !network.denied_domains.is_empty()
+        || network.max_connections.is_some();
+    let level_1 = policy.isolation_level == Level::Process;
+    [
+        (
+            level_1 && network.allow_network && by_host,
+            "a list of hosts or ports, or a number of connections (network.allowedHosts and its like) at level 1, which uses the host's network,",
+        ),
+        (level_1 && !network.publish.is_empty(), "network.publish at level 1, which uses the host's network,"),
+    ]
         .into_iter()
         .filter_map(|(asked, what)| asked.then_some(what))
         .collect()
@@ -156,6 +173,15 @@ fn unenforceable(policy: &Policy) -> Vec<&'static str> {
 impl Prepared {
     pub fn plan(&self) -> Plan {
         Plan::of(&self.lowered.spec)
+    }
+
+    /// The network of a sandbox that is to be built; ports of the host are taken now.
+    pub(crate) fn network(&self) -> Result<Network, RunError> {
+        let own = self.lowered.spec.namespaces == Namespaces::All;
+        let gate = own.then(|| Arc::new(Gate::new(self.rules.clone())));
+        let published = network::publish(&self.request.policy.network.publish)
+            .map_err(|(port, source)| RunError::Publish { port, source })?;
+        Ok(Network::new(&self.request.policy.network, gate, published))
     }
 
     /// Things a person should know, which do not stop the run.

@@ -86,14 +86,14 @@ pub fn count(proc: BorrowedFd<'_>) -> u64 {
     (numbers(proc).len() as u64).saturating_sub(1)
 }
 
-fn numbers(proc: BorrowedFd<'_>) -> Vec<i32> {
+pub fn numbers(proc: BorrowedFd<'_>) -> Vec<i32> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(directory) = rustix::fs::openat(proc, c".", flags, Mode::empty()) else { return Vec::new() };
     let Ok(entries) = Dir::new(directory) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
 }
 
-fn brief(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
+pub fn brief(proc: BorrowedFd<'_>, pid: i32) -> Option<Process> {
     let stat = read(proc, &format!("{pid}/stat"))?;
     let stat = String::from_utf8_lossy(&stat);
     // The name may contain anything, a bracket included.
@@ -222,7 +222,20 @@ pub fn with_command(proc: BorrowedFd<'_>, mut process: Process) -> Process {
     process
 }
 
-fn read(proc: BorrowedFd<'_>, path: &str) -> Option<Vec<u8>> {
+/// Does a process have this open? By what its link in /proc says.
+pub fn has_open(proc: BorrowedFd<'_>, pid: i32, what: &str) -> bool {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(directory) = rustix::fs::openat(proc, format!("{pid}/fd"), flags, Mode::empty()) else {
+        return false;
+    };
+    let Ok(entries) = Dir::read_from(&directory) else { return false };
+    entries.flatten().any(|entry| {
+        rustix::fs::readlinkat(&directory, entry.file_name(), Vec::new())
+            .is_ok_and(|link| link.as_bytes() == what.as_bytes())
+    })
+}
+
+pub fn read(proc: BorrowedFd<'_>, path: &str) -> Option<Vec<u8>> {
     const MOST: u64 = 64 << 10;
     let file: OwnedFd =
         rustix::fs::openat(proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;

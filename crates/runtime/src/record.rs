@@ -2,7 +2,10 @@
 //! summary at the end. A flood of the same violation is folded, so that it can neither fill the log nor
 //! slow the host.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::IpAddr,
+};
 
 use lazaret_audit::{AuditError, Event, EventKind, Log, NewEvent};
 use lazaret_policy::violation::{EscapeIndicator, Indicator, Severity};
@@ -32,9 +35,28 @@ pub struct Violation {
     pub syscall: Option<Syscall>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Where it was to lead, when it is about the network.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
     /// The flag or policy line that would allow it, or why nothing would.
     pub remedy: String,
     pub count: u64,
+}
+
+/// The other side of what was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Peer {
+    /// `tcp`, `udp` or `dns`.
+    pub protocol: &'static str,
+    /// The name, where one is known, else the address.
+    pub host: String,
+    pub port: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// A closed set of codes, see `lazaret_policy::network::Reason`.
+    pub reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -89,6 +111,8 @@ pub struct Record<'log> {
     signals: HashMap<(i32, Fate), u64>,
     /// How much of the log violations have taken.
     log_size: u64,
+    /// Sentences for a person, told at the end.
+    remarks: Vec<String>,
 }
 
 impl<'log> Record<'log> {
@@ -106,6 +130,7 @@ impl<'log> Record<'log> {
             dangerous: BTreeSet::new(),
             signals: HashMap::new(),
             log_size: 0,
+            remarks: Vec::new(),
         }
     }
 
@@ -132,6 +157,20 @@ impl<'log> Record<'log> {
             }
         }
         Ok(())
+    }
+
+    /// An event of this run, to be appended.
+    pub fn new_event(&self, kind: EventKind) -> NewEvent {
+        NewEvent::new(kind, &self.sandbox_id)
+    }
+
+    /// A sentence that a person should read.
+    pub fn tell(&mut self, sentence: String) {
+        self.remarks.push(sentence);
+    }
+
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     pub fn trace(&self) -> &[Event] {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::{
     meter::{Consequence, Exceeded, Mechanism},
+    network::NetworkReport,
     record::Violation,
 };
 
@@ -38,6 +39,12 @@ pub struct Report {
     pub quarantined: Option<String>,
     /// Limits that were hit.
     pub limits: Vec<Exceeded>,
+    /// What went over the network, if anything did or was to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkReport>,
+    /// What a person should know besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
 }
 
 /// What a transaction came to.
@@ -136,6 +143,9 @@ impl Report {
         {
             let _ = writeln!(text, "lazaret: {}", transaction.description);
         }
+        for remark in &self.remarks {
+            let _ = writeln!(text, "lazaret: {remark}");
+        }
         for exceeded in self.limits.iter().filter(|limit| limit.consequence == Consequence::Refused) {
             let _ = writeln!(text, "lazaret: limit reached: {}", exceeded.description);
         }
@@ -148,9 +158,9 @@ impl Report {
                 if violation.count > 1 { format!(", {} times", violation.count) } else { String::new() };
             let _ = writeln!(
                 text,
-                "  - {} by {} [{}]{times}\n    {}",
+                "  - {}{} [{}]{times}\n    {}",
                 violation.description,
-                printable(&violation.process),
+                by(&violation.process),
                 violation.layer,
                 violation.remedy
             );
@@ -163,6 +173,10 @@ impl Report {
         }
         text
     }
+}
+
+fn by(process: &str) -> String {
+    if process.is_empty() { String::new() } else { format!(" by {}", printable(process)) }
 }
 
 /// Names chosen by the command must not play tricks on the terminal.

@@ -82,7 +82,8 @@ impl Prepared {
         let started = Instant::now();
         let event = self.created(sandbox_id);
         let record = RefCell::new(Record::new(log, sandbox_id));
-        let sandbox = self.build(Birth::Here, stem, || {
+        let mut network = self.network()?;
+        let mut sandbox = self.build(Birth::Here, stem, || {
             if !created.replace(true) {
                 record.borrow_mut().append(&event)?;
             }
@@ -127,13 +128,14 @@ impl Prepared {
         if relay.is_none() {
             release_streams();
         }
+        network.serve(&mut sandbox, &self.lowered).map_err(RunError::Egress)?;
         // Written while the command is being loaded; if it cannot be, the sandbox dies with this function.
         record.append(
             &NewEvent::new(EventKind::SandboxEntered, sandbox_id)
                 .with("pid", sandbox.pid())
                 .with("enforcement", json!(enforcement)),
         )?;
-        let mut watch = Watch::new(&self.request.policy, &self.lowered);
+        let mut watch = Watch::new(&self.request.policy, &self.lowered, &mut network);
         let limit = self.request.policy.timeout.map(Duration::from);
         let supervised = supervise::supervise(
             &sandbox,
@@ -145,13 +147,13 @@ impl Prepared {
             limit,
             relay,
         );
-        let mut sandbox = sandbox;
         if supervised.is_err() {
             sandbox.kill();
         }
         let ended = sandbox.wait();
         drop(modes);
         let supervised = supervised.map_err(RunError::Supervise)?;
+        network.finish(&mut record)?;
         let mut outcome = self.conclude(
             Finished {
                 command: &self.request.command,
@@ -160,6 +162,7 @@ impl Prepared {
                 used: Used { cpu_ms: ended.cpu_ms, max_rss_bytes: ended.max_rss_bytes },
                 enforcement,
                 duration: started.elapsed(),
+                network: network.report(),
             },
             &mut meter,
             &mut record,

@@ -144,7 +144,7 @@ pub fn supervise(
 impl Loop<'_> {
     fn run(&mut self, watch: &mut Watch<'_>, record: &mut Record<'_>) -> Result<(), SuperviseError> {
         loop {
-            let ready = self.wait().map_err(SuperviseError::Poll)?;
+            let ready = self.wait(watch).map_err(SuperviseError::Poll)?;
             if ready.signals {
                 self.forward_signals(record)?;
             }
@@ -159,6 +159,16 @@ impl Loop<'_> {
                 self.listener_open = false;
             } else if ready.listener {
                 self.judge(watch, record)?;
+            }
+            if ready.carrier {
+                let news = watch.network.hear(self.sandbox, record)?;
+                let after = watch.news(self.sandbox, news, record)?;
+                self.follow(after);
+            }
+            if ready.strays {
+                let news = watch.network.hear_strays(self.sandbox);
+                let after = watch.news(self.sandbox, news, record)?;
+                self.follow(after);
             }
             self.relay_bytes(&ready);
             if self.rest.is_some_and(|rest| Instant::now() >= rest) {
@@ -182,8 +192,9 @@ impl Loop<'_> {
         }
     }
 
-    fn wait(&mut self) -> io::Result<Ready> {
-        let moment = [self.deadline, self.meter.due(), self.rest].into_iter().flatten().min();
+    fn wait(&mut self, watch: &Watch<'_>) -> io::Result<Ready> {
+        let network = &watch.network;
+        let moment = [self.deadline, self.meter.due(), self.rest, network.due()].into_iter().flatten().min();
         let never = PollFlags::empty();
         let when = |condition: bool, flags: PollFlags| if condition { flags } else { never };
         let process = self.sandbox.process();
@@ -197,6 +208,8 @@ impl Loop<'_> {
         let launch = if self.launch_open { self.sandbox.launch_line() } else { process };
         let control = if self.control_open { self.sandbox.control() } else { process };
         let terminal = terminal.filter(|_| master_flags != never);
+        let [tap_v4, tap_v6] = network.taps(self.sandbox);
+        let carrier = network.readable();
         let mut fds = [
             PollFd::from_borrowed_fd(process, PollFlags::IN),
             PollFd::from_borrowed_fd(control, when(self.control_open, PollFlags::IN)),
@@ -211,6 +224,9 @@ impl Loop<'_> {
                 if relay.is_some_and(|relay| relay.input_open) { rustix::stdio::stdin() } else { process },
                 when(relay.is_some_and(|relay| relay.input_open && !relay.wants_to_write()), PollFlags::IN),
             ),
+            PollFd::from_borrowed_fd(carrier.unwrap_or(process), when(carrier.is_some(), PollFlags::IN)),
+            PollFd::from_borrowed_fd(tap_v4.unwrap_or(process), when(tap_v4.is_some(), PollFlags::IN)),
+            PollFd::from_borrowed_fd(tap_v6.unwrap_or(process), when(tap_v6.is_some(), PollFlags::IN)),
         ];
         let timeout = moment.map(|moment| {
             let left = moment.saturating_duration_since(Instant::now());
@@ -220,7 +236,8 @@ impl Loop<'_> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [process, control, signals, launch, listener, master, input] = fds.map(|fd| fd.revents());
+        let [process, control, signals, launch, listener, master, input, heard, v4, v6] =
+            fds.map(|fd| fd.revents());
         let some = |flags: PollFlags| !flags.is_empty();
         Ok(Ready {
             process: some(process),
@@ -233,6 +250,8 @@ impl Loop<'_> {
             master_in: terminal.is_some() && some(master & (PollFlags::IN | PollFlags::HUP | PollFlags::ERR)),
             master_out: master.contains(PollFlags::OUT),
             input: relay.is_some_and(|relay| relay.input_open) && some(input),
+            carrier: carrier.is_some() && some(heard),
+            strays: (tap_v4.is_some() && some(v4)) || (tap_v6.is_some() && some(v6)),
         })
     }
 
@@ -366,6 +385,8 @@ struct Ready {
     master_in: bool,
     master_out: bool,
     input: bool,
+    carrier: bool,
+    strays: bool,
 }
 
 fn is_readable(fd: BorrowedFd<'_>) -> bool {

@@ -1,6 +1,7 @@
 //! Judges the system calls that wait for the supervisor: denies and records what is blocked, lets init act
 //! where a check must not race, and notes writes that the kernel will refuse.
 
+mod connecting;
 mod links;
 mod names;
 mod refusal;
@@ -8,13 +9,13 @@ mod refusal;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     io,
-    net::{IpAddr, SocketAddr},
     os::fd::AsFd,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
 use lazaret_audit::{AuditError, EventKind};
+use lazaret_egress::gate::{Slot, Target};
 use lazaret_policy::{
     Policy,
     schema::OnEscape,
@@ -31,6 +32,7 @@ use crate::{
     filter,
     lower::Lowered,
     meter::{Consequence, Exceeded},
+    network::Network,
     processes,
     record::{Record, Violation},
     report::{Ending, printable},
@@ -44,6 +46,7 @@ const O_CLOEXEC: u64 = 0o2_000_000;
 const AT_FDCWD: i32 = -100;
 const AT_REMOVEDIR: u64 = 0x200;
 const AT_EMPTY_PATH: u64 = 0x1000;
+const MSG_FASTOPEN: u64 = 0x2000_0000;
 const EPERM: i32 = 1;
 const EAGAIN: i32 = 11;
 const EACCES: i32 = 13;
@@ -51,6 +54,7 @@ const EROFS: i32 = 30;
 const EINVAL: i32 = 22;
 const ENOSYS: i32 = 38;
 const EAFNOSUPPORT: i32 = 97;
+const ECONNREFUSED: i32 = 111;
 const AF_UNIX: u64 = 1;
 const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
@@ -84,9 +88,26 @@ struct Pending {
     path: Option<PathBuf>,
     /// Something was to be written or changed there.
     writes: bool,
-    /// Outside address of a connection.
-    address: Option<String>,
+    /// What becomes of a connection that was captured.
+    passage: Option<Passage>,
     close_on_exec: bool,
+}
+
+/// Where the other end of a captured connection goes.
+#[derive(Debug)]
+enum Passage {
+    /// It is dialled now.
+    Dial(Target, Slot),
+    /// It has been dialled.
+    Dialled(u64),
+}
+
+/// A connection whose caller waits until it has been dialled.
+#[derive(Debug)]
+struct Dialling {
+    notification: Notification,
+    /// The address that was judged: what is in memory may be another by now.
+    address: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -103,6 +124,9 @@ pub struct Watch<'a> {
     /// The launcher's own `execve` has gone through.
     executed: bool,
     pending: HashMap<u64, Pending>,
+    /// By ticket.
+    dialling: HashMap<u64, Dialling>,
+    pub network: &'a mut Network,
     /// The last call that was blocked, and with what: a flood of the same is answered without a second look.
     flood: Option<Flood>,
 }
@@ -137,12 +161,13 @@ enum Verdict {
     },
     /// A limit that the supervisor counts.
     Limit(Exceeded),
+    TooManyConnections(Exceeded),
     Proceed,
     Handled,
 }
 
 impl<'a> Watch<'a> {
-    pub fn new(policy: &'a Policy, lowered: &'a Lowered) -> Self {
+    pub fn new(policy: &'a Policy, lowered: &'a Lowered, network: &'a mut Network) -> Self {
         Watch {
             policy,
             lowered,
@@ -153,6 +178,8 @@ impl<'a> Watch<'a> {
             forked: VecDeque::new(),
             executed: false,
             pending: HashMap::new(),
+            dialling: HashMap::new(),
+            network,
             flood: None,
         }
     }
@@ -201,6 +228,10 @@ impl<'a> Watch<'a> {
                 record.limit(exceeded)?;
                 listener.deny(notification.id, EAGAIN);
             }
+            Verdict::TooManyConnections(exceeded) => {
+                record.limit(exceeded)?;
+                listener.deny(notification.id, ECONNREFUSED);
+            }
             Verdict::Note { violation } => {
                 let after = self.account(EventKind::PolicyViolation, *violation, record);
                 if !matches!(after, Ok(After::End(..))) {
@@ -233,7 +264,19 @@ impl<'a> Watch<'a> {
         reply: Reply,
         record: &mut Record<'_>,
     ) -> Result<After, AuditError> {
-        let Some(pending) = self.pending.remove(&reply.id) else { return Ok(After::GoOn) };
+        let Some(pending) = self.pending.remove(&reply.id) else {
+            let end = match (reply.errno, reply.descriptor) {
+                (0, Some(end)) => Ok(end),
+                (errno, _) => Err(errno),
+            };
+            // Of nobody who waits: dropped.
+            drop(self.network.answer_inbound(reply.id, end));
+            return Ok(After::GoOn);
+        };
+        if let Some(passage) = pending.passage {
+            self.pass(listener, reply, &pending.notification, passage);
+            return Ok(After::GoOn);
+        }
         match (reply.errno, &reply.descriptor) {
             (0, Some(descriptor)) => {
                 listener.done_with_descriptor(reply.id, descriptor.as_fd(), pending.close_on_exec);
@@ -251,9 +294,7 @@ impl<'a> Watch<'a> {
                         let call = &pending.notification;
                         Some(self.write_denied(call, &Task::of(call), path))
                     }
-                    (None, None) => {
-                        pending.address.as_ref().map(|address| self.unreachable(&pending, address))
-                    }
+                    (None, None) => None,
                 };
                 let after = match violation {
                     Some(violation) => self.account(EventKind::PolicyViolation, violation, record)?,
@@ -339,10 +380,12 @@ impl<'a> Watch<'a> {
                 Ok(self.blocked_call(call, task, &name, EPERM, Severity::High))
             }
             "clone" => Ok(self.blocked_call(call, task, &name, EPERM, severity_of_syscall(&name))),
-            "connect" => self.let_init(sandbox, call, task, Operation::Connect, AT_FDCWD, |request, task| {
-                request.other = task.bytes(b, usize::try_from(c).unwrap_or(0).min(128))?;
-                Ok(Some(a as i32))
-            }),
+            "connect" => {
+                let address = task.bytes(b, usize::try_from(c).unwrap_or(0).min(128))?;
+                self.connecting(sandbox, call, task, a as i32, address)
+            }
+            "sendto" if d & MSG_FASTOPEN == 0 => self.sending(call, task),
+            "sendto" | "sendmsg" | "sendmmsg" => Ok(self.fast_open(call, task, &name)),
             "bind" => self.let_init(sandbox, call, task, Operation::Bind, AT_FDCWD, |request, task| {
                 request.other = task.bytes(b, usize::try_from(c).unwrap_or(0).min(128))?;
                 Ok(Some(a as i32))
@@ -452,7 +495,7 @@ impl<'a> Watch<'a> {
                 path: named,
                 writes: operation != Operation::Open || u64::from(request.flags) & (O_ACCMODE | O_CREAT) != 0,
                 close_on_exec: u64::from(request.flags) & O_CLOEXEC != 0,
-                address: outside_address(&request),
+                passage: None,
             },
         );
         Ok(Verdict::Handled)
@@ -493,23 +536,6 @@ impl<'a> Watch<'a> {
         self.forked.push_back(Instant::now());
         Verdict::Proceed
     }
-}
-
-/// The address of a connection that leads out of the sandbox.
-fn outside_address(request: &Request) -> Option<String> {
-    if request.operation != Operation::Connect {
-        return None;
-    }
-    let (family, rest) = request.other.split_first_chunk()?;
-    let (port, rest) = rest.split_first_chunk()?;
-    let port = u16::from_be_bytes(*port);
-    let address: IpAddr = match u64::from(u16::from_ne_bytes(*family)) {
-        AF_INET => IpAddr::from(*rest.first_chunk::<4>()?),
-        // Four bytes of flow label come first.
-        AF_INET6 => IpAddr::from(*rest.get(4..)?.first_chunk::<16>()?).to_canonical(),
-        _ => return None,
-    };
-    (!address.is_loopback() && !address.is_unspecified()).then(|| SocketAddr::new(address, port).to_string())
 }
 
 /// Neither a thread nor a namespace.

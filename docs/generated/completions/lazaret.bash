@@ -1054,7 +1054,7 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__run)
-            opts="-h -V --policy --profile --level --ro --rw --deny --env --memory --cpu-time --timeout --max-procs --max-write --cow --on-success --tool --enforce --warn --on-escape --audit --report --plan --json --help --version"
+            opts="-h -V --policy --profile --level --ro --rw --deny --env --allow --allow-address --resolve --publish --memory --cpu-time --timeout --max-procs --max-write --cow --on-success --tool --enforce --warn --on-escape --audit --report --plan --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1085,6 +1085,22 @@ _lazaret() {
                     return 0
                     ;;
                 --env)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allow-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resolve)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --publish)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -47,6 +47,10 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l ro -d 'Make a pa
 complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l rw -d 'Make a path visible and writable' -r -F
 complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l deny -d 'Deny a path, also below an allowed one, also when it does not exist yet' -r -F
 complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l env -d 'Pass a variable through, or set it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l allow -d 'Let the command reach a host: a name, *.domain, an address or a network, each with :PORT if wanted' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l allow-address -d 'Let allowed names lead to a private, loopback or otherwise guarded address' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l resolve -d 'Pin a name to an address instead of asking the host\'s resolver' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l publish -d 'Forward a loopback port of the host to a server inside' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l memory -d 'Most memory (bytes, or with K, M, G)' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l cpu-time -d 'Most CPU time (milliseconds, or with s, m, h)' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand run" -l timeout -d 'Most wall-clock time; then SIGTERM, and after a grace period SIGKILL for everything' -r

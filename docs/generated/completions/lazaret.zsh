@@ -37,6 +37,10 @@ _arguments "${_arguments_options[@]}" : \
 '*--rw=[Make a path visible and writable]:PATH:_files' \
 '*--deny=[Deny a path, also below an allowed one, also when it does not exist yet]:PATH:_files' \
 '*--env=[Pass a variable through, or set it]:NAME[=VALUE]:_default' \
+'*--allow=[Let the command reach a host\: a name, *.domain, an address or a network, each with \:PORT if wanted]:HOST[:PORT]:_default' \
+'*--allow-address=[Let allowed names lead to a private, loopback or otherwise guarded address]:CIDR:_default' \
+'*--resolve=[Pin a name to an address instead of asking the host'\''s resolver]:NAME=ADDRESS:_default' \
+'*--publish=[Forward a loopback port of the host to a server inside]:HOSTPORT:PORT:_default' \
 '--memory=[Most memory (bytes, or with K, M, G)]:SIZE:_default' \
 '--cpu-time=[Most CPU time (milliseconds, or with s, m, h)]:TIME:_default' \
 '--timeout=[Most wall-clock time; then SIGTERM, and after a grace period SIGKILL for everything]:TIME:_default' \

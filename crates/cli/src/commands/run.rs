@@ -11,6 +11,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use lazaret_policy::{
     Policy, load,
+    network::Pins,
     schema::{self, Level},
 };
 use lazaret_runtime::{
@@ -113,6 +114,34 @@ fn load_policy(args: &Run) -> anyhow::Result<Policy> {
     Ok(loaded.policy)
 }
 
+fn apply_network_flags(args: &Run, policy: &mut Policy) -> anyhow::Result<()> {
+    let network = &mut policy.network;
+    if !args.allow.is_empty() {
+        network.allow_network = true;
+        network.allowed_hosts.extend(args.allow.iter().cloned());
+    }
+    let only_helpers = !args.allow_address.is_empty() || !args.resolve.is_empty();
+    if only_helpers && !network.allow_network {
+        output::warning("--allow-address and --resolve open nothing by themselves: name a host with --allow");
+    }
+    network.allowed_addresses.extend(args.allow_address.iter().cloned());
+    for pin in &args.resolve {
+        let Some((name, addresses)) = pin.split_once('=') else {
+            bail!("--resolve `{pin}` has no `=`: write NAME=ADDRESS");
+        };
+        for address in addresses.split(',') {
+            let address = address.trim_start_matches('[').trim_end_matches(']');
+            let Ok(address) = address.parse() else {
+                bail!("--resolve `{pin}`: `{address}` is no address, such as 10.0.0.5 or fd00::5");
+            };
+            let Pins(pins) = network.resolve.entry(name.to_owned()).or_insert_with(|| Pins(Vec::new()));
+            pins.push(address);
+        }
+    }
+    network.publish.extend(args.publish.iter().copied());
+    Ok(())
+}
+
 fn apply_flags(args: &Run, directory: &Path, policy: &mut Policy) -> anyhow::Result<()> {
     if let Some(level) = args.level.and_then(Level::from_number) {
         policy.isolation_level = level;
@@ -132,6 +161,7 @@ fn apply_flags(args: &Run, directory: &Path, policy: &mut Policy) -> anyhow::Res
             None => policy.environment.allow.push(variable.to_owned()),
         }
     }
+    apply_network_flags(args, policy)?;
     let resources = &mut policy.resources;
     resources.max_memory = args.memory.or(resources.max_memory);
     resources.max_cpu = args.cpu_time.or(resources.max_cpu);

@@ -307,8 +307,11 @@ print(socket.socket().connect_ex(('192.0.2.1', 80)) != 0)";
         case.python(&[], script).exits(0).prints("['lo']\nhello\nTrue").tells("connection to 192.0.2.1:80");
         let told = case.events_of("POLICY_VIOLATION");
         assert!(told.iter().any(|event| event["details"]["type"] == "NETWORK"), "{told:?}");
-        let allowed = policy(case, "[network]\nallowNetwork = true\n");
-        case.run(["--policy", &allowed, "--", "true"]).exits(125).tells("allowNetwork");
+        // With network, only what is listed.
+        let allowed = policy(case, "[network]\nallowNetwork = true\nallowedHosts = [\"example.com\"]\n");
+        let script = "import socket; print(socket.socket().connect_ex(('192.0.2.1', 80)))";
+        let denied = case.python(&["--policy", &allowed], script).exits(0).prints("13");
+        denied.tells("connection to 192.0.2.1:80").tells("--allow 192.0.2.1:80");
     });
 }
 
@@ -688,7 +691,7 @@ fn integrates_with_state_transaction() {
 #[test]
 fn integrates_with_error_handler() {
     as_everybody(|case| {
-        let network = policy(case, "[network]\nallowNetwork = true\n");
+        let network = policy(case, "[network]\nallowNetwork = true\nallowedHosts = [\"*\"]\n");
         for args in [
             &["--profile", "nonesuch", "--", "touch", "ran"][..],
             &["--policy", "/nonexistent", "--", "touch", "ran"],

@@ -193,8 +193,10 @@ fn a_path_that_does_not_exist_is_refused_unless_it_is_denied() {
 fn network_access_and_limits_that_cannot_be_enforced_are_refused() {
     as_everybody(|case| {
         let base = "[filesystem]\nreadOnlyPaths = [\"/usr\"]\n";
-        let network = case.file("n.toml", format!("{base}[network]\nallowNetwork = true\n"));
-        case.run(["--policy", network.to_str().unwrap(), "--", "/bin/true"]).exits(125).tells("allowNetwork");
+        // Level 1 uses the host's network, which knows no hosts.
+        let lists = "[network]\nallowNetwork = true\nallowedHosts = [\"example.com\"]\n";
+        let network = case.file("n.toml", format!("isolationLevel = \"LEVEL_1\"\n{base}{lists}"));
+        case.run(["--policy", network.to_str().unwrap(), "--", "/bin/true"]).exits(125).tells("allowedHosts");
         let bandwidth = case.file("b.toml", format!("{base}[resources]\nmaxIOBandwidth = \"1M\"\n"));
         case.assert_nothing_started();
         // Only a control group holds it.

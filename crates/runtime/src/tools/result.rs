@@ -258,6 +258,8 @@ mod tests {
             transaction: None,
             quarantined: None,
             limits: Vec::new(),
+            network: None,
+            remarks: Vec::new(),
             violations: Vec::new(),
         }
     }

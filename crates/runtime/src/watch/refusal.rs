@@ -92,16 +92,10 @@ impl Watch<'_> {
             process: Task::of(&pending.notification).name(),
             syscall: Some(describe(&pending.notification)),
             path: Some(path.to_string_lossy().into_owned()),
+            peer: None,
             remedy,
             count: 0,
         }
-    }
-
-    pub(super) fn unreachable(&self, pending: &Pending, address: &str) -> Violation {
-        let call = &pending.notification;
-        let remedy = "this sandbox has no network but its own loopback".to_owned();
-        let what = format!("connection to {address}");
-        self.violation(call, &Task::of(call), Indicator::Network, Severity::High, what, "netns", remedy)
     }
 
     pub(super) fn unjudged(&self, call: &Notification, task: &Task, error: &std::io::Error) -> Violation {
@@ -208,13 +202,14 @@ impl Watch<'_> {
             process: task.name(),
             syscall: Some(describe(call)),
             path: None,
+            peer: None,
             remedy,
             count: 0,
         }
     }
 }
 
-fn describe(call: &Notification) -> Syscall {
+pub(super) fn describe(call: &Notification) -> Syscall {
     Syscall {
         number: call.number,
         name: call.name(),
