@@ -48,6 +48,8 @@ pub struct Doors {
 pub struct Published {
     pub listener: std::net::TcpListener,
     pub port: u16,
+    /// Its own port was not asked for by number.
+    pub any_port: bool,
 }
 
 /// So many events may wait to be heard; then whoever has more to tell waits, too.
@@ -294,7 +296,7 @@ async fn attend(
         services.spawn_local(door::serve(Rc::clone(shared), proxy));
     }
     let tickets = Rc::new(Cell::new(0));
-    for Published { listener, port } in published {
+    for Published { listener, port, .. } in published {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         services.spawn_local(publish(

@@ -326,6 +326,10 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     let spec = &mut weaker.spec;
     spec.namespaces = Namespaces::None;
     spec.doors = None;
+    if policy.network.allow_network && policy.isolation_level == Level::Full {
+        weaker.notes.push("no network: hosts by name need a network namespace".to_owned());
+    }
+    let spec = &mut weaker.spec;
     // The host's own /dev and /proc are in view now: only what a program needs of them.
     spec.landlock.rules.retain(|rule| rule.path != Path::new("/dev"));
     for name in ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts"] {

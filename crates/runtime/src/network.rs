@@ -136,7 +136,7 @@ pub fn publish(ports: &[lazaret_policy::network::Publish]) -> Result<Vec<Publish
         .map(|publish| {
             let address = (std::net::Ipv4Addr::LOCALHOST, publish.outside);
             let listener = std::net::TcpListener::bind(address).map_err(|error| (publish.outside, error))?;
-            Ok(Published { listener, port: publish.inside })
+            Ok(Published { listener, port: publish.inside, any_port: publish.outside == 0 })
         })
         .collect()
 }
@@ -144,6 +144,17 @@ pub fn publish(ports: &[lazaret_policy::network::Publish]) -> Result<Vec<Publish
 impl Network {
     pub fn new(policy: &NetworkPolicy, gate: Option<Arc<Gate>>, published: Vec<Published>) -> Network {
         Network { gate, published, queries_per_second: policy.max_dns_queries, ..Network::default() }
+    }
+
+    /// Which port of the host was taken, where any would do.
+    pub fn chosen_ports(&self) -> Vec<String> {
+        let chosen = self.published.iter().filter(|published| published.any_port);
+        chosen
+            .filter_map(|published| {
+                let outside = published.listener.local_addr().ok()?;
+                Some(format!("port {} of the sandbox is published at {outside}", published.port))
+            })
+            .collect()
     }
 
     /// Serves the doors from now on.

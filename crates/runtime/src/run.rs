@@ -103,6 +103,7 @@ impl Prepared {
             }
         }
         self.notes().iter().for_each(|note| tell(note));
+        network.chosen_ports().iter().for_each(|note| tell(note));
 
         let mut events = Vec::new();
         if !missing.is_empty() {

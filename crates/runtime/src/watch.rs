@@ -9,13 +9,16 @@ mod refusal;
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     io,
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     path::PathBuf,
     time::{Duration, Instant},
 };
 
 use lazaret_audit::{AuditError, EventKind};
-use lazaret_egress::gate::{Slot, Target};
+use lazaret_egress::{
+    event::Origin,
+    gate::{Slot, Target},
+};
 use lazaret_policy::{
     Policy,
     schema::OnEscape,
@@ -97,7 +100,7 @@ struct Pending {
 #[derive(Debug)]
 enum Passage {
     /// It is dialled now.
-    Dial(Target, Slot),
+    Dial(Target, Slot, Origin),
     /// It has been dialled.
     Dialled(u64),
 }
@@ -108,6 +111,7 @@ struct Dialling {
     notification: Notification,
     /// The address that was judged: what is in memory may be another by now.
     address: Vec<u8>,
+    socket: OwnedFd,
 }
 
 #[derive(Debug)]
@@ -274,7 +278,7 @@ impl<'a> Watch<'a> {
             return Ok(After::GoOn);
         };
         if let Some(passage) = pending.passage {
-            self.pass(listener, reply, &pending.notification, passage);
+            self.pass(listener, reply, passage);
             return Ok(After::GoOn);
         }
         match (reply.errno, &reply.descriptor) {

@@ -1,6 +1,10 @@
 //! Connections: which course each takes, and the end of it that goes to whoever carries it.
 
-use std::{io, net::SocketAddr};
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd, OwnedFd},
+};
 
 use lazaret_audit::{AuditError, EventKind};
 use lazaret_egress::event::Origin;
@@ -17,7 +21,10 @@ use lazaret_sandbox::linux::{
 };
 use rustix::{fs::OFlags, net::SocketType};
 
-use super::{AT_FDCWD, After, Dialling, EACCES, Passage, Verdict, Watch, refusal::describe};
+use super::{
+    AT_FDCWD, After, Dialling, EACCES, EAGAIN, MAX_PENDING, Passage, Pending, Verdict, Watch,
+    refusal::describe,
+};
 use crate::{
     network::{Course, News, Owner, connection_limit, violation},
     record::{Peer, Record},
@@ -30,6 +37,8 @@ const EOPNOTSUPP: i32 = 95;
 struct Socket {
     is_stream: bool,
     waits: bool,
+    /// It has a peer already: whoever connects it again asks how the first time went.
+    has_peer: bool,
 }
 
 impl Watch<'_> {
@@ -42,62 +51,91 @@ impl Watch<'_> {
         socket: i32,
         address: Vec<u8>,
     ) -> io::Result<Verdict> {
-        let course = match address_of(&address) {
-            Some(to) => {
-                let looked = look_at(task, socket)?;
-                // Datagrams go nowhere; connecting their sockets is how a program learns its own address.
-                if looked.is_stream { Some((to, looked.waits, self.network.course(to))) } else { None }
-            }
-            None => None,
+        let Some(to) = address_of(&address) else {
+            // By a path, which init has to walk.
+            return self.let_init(sandbox, call, task, Operation::Connect, AT_FDCWD, |request, _| {
+                request.other = address;
+                Ok(Some(socket))
+            });
         };
-        match course {
-            None | Some((_, _, Course::Plain)) => {
-                self.hand_connection(sandbox, call, task, (socket, address), 0, None)
-            }
-            Some((to, _, Course::Deny(denial))) => Ok(self.refuse_connection(call, task, to, &denial)),
-            Some((_, waits, Course::Capture { target, slot, unless_taken })) => {
-                if waits && !unless_taken {
-                    // Its caller waits in any case, and so it can be told how dialling went.
-                    let origin = origin_of(call, task);
-                    if let Some(ticket) = self.network.dial(target, slot, origin) {
-                        self.dialling.insert(ticket, Dialling { notification: *call, address });
-                    }
-                    return Ok(Verdict::Handled);
-                }
-                let flags = if unless_taken { CAPTURE_UNLESS_TAKEN } else { CAPTURE };
-                let passage = Passage::Dial(target, slot);
-                self.hand_connection(sandbox, call, task, (socket, address), flags, Some(passage))
-            }
-        }
+        // The copy of the socket may be the last one when it is closed, and closing can wait (SO_LINGER).
+        sys::interrupt_blocking_calls();
+        let verdict = self.connecting_to(sandbox, call, task, to, address, socket);
+        sys::stop_interrupting();
+        verdict
     }
 
-    fn hand_connection(
+    fn connecting_to(
         &mut self,
         sandbox: &Sandbox,
         call: &Notification,
         task: &Task,
-        (socket, address): (i32, Vec<u8>),
+        to: SocketAddr,
+        address: Vec<u8>,
+        number: i32,
+    ) -> io::Result<Verdict> {
+        let socket = task.descriptor(number)?;
+        let looked = look_at(&socket)?;
+        // Datagrams go nowhere; connecting their sockets is how a program learns its own address.
+        let begins = looked.is_stream && !looked.has_peer;
+        match if begins { self.network.course(to) } else { Course::Plain } {
+            Course::Plain => self.hand_socket(sandbox, call, &socket, address, 0, None),
+            Course::Deny(denial) => Ok(self.refuse_connection(call, task, to, &denial)),
+            Course::Capture { target, slot, unless_taken: false } if looked.waits => {
+                // Its caller waits in any case, and so it can be told how dialling went.
+                let origin = origin_of(call, task);
+                if let Some(ticket) = self.network.dial(target, slot, origin) {
+                    self.dialling.insert(ticket, Dialling { notification: *call, address, socket });
+                }
+                Ok(Verdict::Handled)
+            }
+            Course::Capture { target, slot, unless_taken } => {
+                let flags = if unless_taken { CAPTURE_UNLESS_TAKEN } else { CAPTURE };
+                let passage = Passage::Dial(target, slot, origin_of(call, task));
+                self.hand_socket(sandbox, call, &socket, address, flags, Some(passage))
+            }
+        }
+    }
+
+    /// Lets init connect a socket to an address that is no path: nothing of its caller is needed but the socket.
+    fn hand_socket(
+        &mut self,
+        sandbox: &Sandbox,
+        call: &Notification,
+        socket: &OwnedFd,
+        address: Vec<u8>,
         flags: u32,
         passage: Option<Passage>,
     ) -> io::Result<Verdict> {
-        let fill = |request: &mut Request, _: &Task| {
-            request.flags = flags;
-            request.other = address;
-            Ok(Some(socket))
-        };
-        let verdict = self.let_init(sandbox, call, task, Operation::Connect, AT_FDCWD, fill)?;
-        if let (Some(passage), Some(pending)) = (passage, self.pending.get_mut(&call.id)) {
-            pending.passage = Some(passage);
+        if self.pending.len() >= MAX_PENDING {
+            return Err(io::Error::from_raw_os_error(EAGAIN));
         }
-        Ok(verdict)
+        let Some(listener) = sandbox.listener().filter(|listener| listener.is_waiting(call.id)) else {
+            return Ok(Verdict::Handled);
+        };
+        let request = Request { flags, other: address, ..errand(call.id, Operation::Connect) };
+        if sandbox.act(&request, &[socket.as_fd(), socket.as_fd()]).is_err() {
+            listener.deny(call.id, EAGAIN);
+            return Ok(Verdict::Handled);
+        }
+        let pending = Pending {
+            notification: *call,
+            operation: Operation::Connect,
+            path: None,
+            writes: false,
+            passage,
+            close_on_exec: false,
+        };
+        self.pending.insert(call.id, pending);
+        Ok(Verdict::Handled)
     }
 
     /// Init has captured a connection, or not: its caller goes on, and the other end is carried.
-    pub(super) fn pass(&mut self, listener: &Listener, reply: Reply, call: &Notification, passage: Passage) {
+    pub(super) fn pass(&mut self, listener: &Listener, reply: Reply, passage: Passage) {
         let Reply { id, errno, descriptor, .. } = reply;
         match (descriptor, passage) {
-            (Some(end), Passage::Dial(target, slot)) => {
-                self.network.carry(end, target, slot, origin_of(call, &Task::of(call)));
+            (Some(end), Passage::Dial(target, slot, origin)) => {
+                self.network.carry(end, target, slot, origin);
             }
             (Some(end), Passage::Dialled(ticket)) => self.network.attach(ticket, end),
             // Somebody inside had the port, or it failed.
@@ -134,16 +172,14 @@ impl Watch<'_> {
     }
 
     fn dialled(&mut self, sandbox: &Sandbox, ticket: u64, errno: i32) {
-        let Some(Dialling { notification, address }) = self.dialling.remove(&ticket) else { return };
+        let Some(Dialling { notification, address, socket }) = self.dialling.remove(&ticket) else { return };
         let Some(listener) = sandbox.listener() else { return };
         if errno != 0 {
             listener.deny(notification.id, errno);
             return self.network.abandon(ticket);
         }
-        let socket = notification.args.first().map_or(-1, |argument| *argument as i32);
-        let task = Task::of(&notification);
         let passage = Some(Passage::Dialled(ticket));
-        match self.hand_connection(sandbox, &notification, &task, (socket, address), CAPTURE, passage) {
+        match self.hand_socket(sandbox, &notification, &socket, address, CAPTURE, passage) {
             Ok(_) if self.pending.contains_key(&notification.id) => {}
             Ok(_) => self.network.abandon(ticket),
             Err(error) => {
@@ -154,18 +190,7 @@ impl Watch<'_> {
     }
 
     fn dial_inside(&mut self, sandbox: &Sandbox, id: u64, port: u16) {
-        let request = Request {
-            id,
-            operation: Operation::Dial,
-            pid: 0,
-            tid: 0,
-            umask: 0,
-            flags: 0,
-            mode: 0,
-            device: port.into(),
-            path: Vec::new(),
-            other: Vec::new(),
-        };
+        let request = Request { device: port.into(), ..errand(id, Operation::Dial) };
         if let Err(error) = sandbox.act(&request, &[]) {
             drop(self.network.answer_inbound(id, Err(error.raw_os_error().unwrap_or(EACCES))));
         }
@@ -206,7 +231,7 @@ impl Watch<'_> {
         let address = task.bytes(address, usize::try_from(length).unwrap_or(0).min(128))?;
         let Some(to) = address_of(&address) else { return Ok(Verdict::Proceed) };
         // The address may be another by the time the kernel reads it, and still the datagram stays here.
-        if self.network.leads_nowhere(to) && !look_at(task, socket as i32)?.is_stream {
+        if self.network.leads_nowhere(to) && !look_at(&task.descriptor(socket as i32)?)?.is_stream {
             let (violation, reason) = self.network.stray(to, Owner { pid: call.pid, name: task.name() });
             let errno = if reason == Reason::NetworkOff { ENETUNREACH } else { EACCES };
             let violation = Box::new(violation);
@@ -234,15 +259,26 @@ fn origin_of(call: &Notification, task: &Task) -> Origin {
     Origin::Process { pid: call.pid, name: task.name() }
 }
 
-/// The copy that is looked at may be the last one when it is closed, and closing can wait (SO_LINGER).
-fn look_at(task: &Task, number: i32) -> io::Result<Socket> {
-    sys::interrupt_blocking_calls();
-    let looked = task.descriptor(number).and_then(|socket| {
-        Ok(Socket {
-            is_stream: rustix::net::sockopt::socket_type(&socket)? == SocketType::STREAM,
-            waits: !rustix::fs::fcntl_getfl(&socket)?.contains(OFlags::NONBLOCK),
-        })
-    });
-    sys::stop_interrupting();
-    looked
+fn look_at(socket: &OwnedFd) -> io::Result<Socket> {
+    Ok(Socket {
+        is_stream: rustix::net::sockopt::socket_type(socket)? == SocketType::STREAM,
+        waits: !rustix::fs::fcntl_getfl(socket)?.contains(OFlags::NONBLOCK),
+        has_peer: rustix::net::getpeername(socket).is_ok_and(|peer| peer.is_some()),
+    })
+}
+
+/// A request that is about no path.
+fn errand(id: u64, operation: Operation) -> Request {
+    Request {
+        id,
+        operation,
+        pid: 0,
+        tid: 0,
+        umask: 0,
+        flags: 0,
+        mode: 0,
+        device: 0,
+        path: Vec::new(),
+        other: Vec::new(),
+    }
 }

@@ -8,6 +8,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::OnceLock,
 };
 
 use rustix::{
@@ -51,7 +52,7 @@ pub fn capture(socket: BorrowedFd<'_>, address: &[u8], when_taken: WhenTaken) ->
     if family == AddressFamily::INET6 {
         sockopt::set_ipv6_v6only(&listener, false)?;
     }
-    sockopt::set_ip_freebind(&listener, true)?;
+    free_to_bind(&listener, family)?;
     let wanted = for_family(wanted, family)?;
     match bind(&listener, &wanted).and_then(|()| listen(&listener, 1)) {
         Ok(()) => {}
@@ -64,13 +65,18 @@ pub fn capture(socket: BorrowedFd<'_>, address: &[u8], when_taken: WhenTaken) ->
     finish(socket, &listener, &wanted)
 }
 
+/// Every address is local here by its route, which is enough for IPv4; IPv6 asks for the interface's own.
+fn free_to_bind(socket: &OwnedFd, family: AddressFamily) -> Result<(), Errno> {
+    if family == AddressFamily::INET6 { sockopt::set_ip_freebind(socket, true) } else { Ok(()) }
+}
+
 fn capture_elsewhere(
     socket: BorrowedFd<'_>,
     family: AddressFamily,
     any_port: SocketAddr,
 ) -> io::Result<Captured> {
     let listener = socket_with(family, SocketType::STREAM, FLAGS, None)?;
-    sockopt::set_ip_freebind(&listener, true)?;
+    free_to_bind(&listener, family)?;
     bind(&listener, &any_port)?;
     listen(&listener, 1)?;
     let bound = SocketAddr::try_from(getsockname(&listener)?)?;
@@ -86,16 +92,17 @@ fn finish(socket: BorrowedFd<'_>, listener: &OwnedFd, at: &SocketAddr) -> io::Re
     };
     // Somebody else inside may have guessed where to connect to: that one is not carried.
     for _ in 0..16 {
-        let mut fds = [PollFd::new(listener, PollFlags::IN)];
-        match poll(&mut fds, Some(&PATIENCE)) {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        }
         let end = match accept_with(listener, FLAGS) {
             Ok(end) => end,
-            Err(Errno::AGAIN | Errno::CONNABORTED) => continue,
+            Err(Errno::CONNABORTED | Errno::INTR) => continue,
+            Err(Errno::AGAIN) => {
+                let mut fds = [PollFd::new(listener, PollFlags::IN)];
+                match poll(&mut fds, Some(&PATIENCE)) {
+                    Ok(0) => break,
+                    Ok(_) | Err(Errno::INTR) => continue,
+                    Err(error) => return Err(error.into()),
+                }
+            }
             Err(error) => return Err(error.into()),
         };
         if getpeername(&end)?.is_some_and(|peer| getsockname(socket).is_ok_and(|own| same(peer, own))) {
@@ -151,6 +158,14 @@ pub fn dial_inside(port: u16) -> io::Result<OwnedFd> {
 /// Does a socket belong to another network than this process? One that came in as a standard stream would
 /// lead around everything.
 pub fn is_foreign(socket: BorrowedFd<'_>) -> io::Result<bool> {
-    let own = socket_with(AddressFamily::INET, SocketType::STREAM, FLAGS, None)?;
-    Ok(sys::network_of(socket)? != sys::network_of(own.as_fd())?)
+    static OWN: OnceLock<u64> = OnceLock::new();
+    let own = match OWN.get() {
+        Some(own) => *own,
+        None => {
+            let own = socket_with(AddressFamily::INET, SocketType::STREAM, FLAGS, None)?;
+            let number = sys::network_of(own.as_fd())?;
+            *OWN.get_or_init(|| number)
+        }
+    };
+    Ok(sys::network_of(socket)? != own)
 }

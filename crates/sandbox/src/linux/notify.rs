@@ -5,7 +5,11 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    io::Errno,
+    process::PidfdFlags,
+};
 
 use super::{
     sys,
@@ -178,10 +182,16 @@ impl Task {
         if number < 0 {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
-        let pid = self.numbers().map_or(self.pid, |numbers| numbers.host_process);
-        let pid =
-            rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
-        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+        let pidfd = match open_task(self.pid, PidfdFlags::empty()) {
+            // Not the first thread of its process. Such a thread can be opened since Linux 6.9.
+            Err(Errno::INVAL | Errno::NOENT) => {
+                match open_task(self.pid, PidfdFlags::from_bits_retain(PIDFD_THREAD)) {
+                    Err(Errno::INVAL) => open_task(self.numbers()?.host_process, PidfdFlags::empty())?,
+                    other => other?,
+                }
+            }
+            other => other?,
+        };
         Ok(rustix::process::pidfd_getfd(&pidfd, number, rustix::process::PidfdGetfdFlags::empty())?)
     }
 
@@ -196,9 +206,13 @@ impl Task {
     }
 
     pub fn numbers(&self) -> io::Result<TaskNumbers> {
-        // The name in it is whatever the process says, and need not be text.
-        let status = std::fs::read(format!("/proc/{}/status", self.pid))?;
-        let status = String::from_utf8_lossy(&status);
+        // The name in it is whatever the process says, and need not be text. In one go: the kernel writes all
+        // of it anew for every piece that is read.
+        let path = format!("/proc/{}/status", self.pid);
+        let file = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut status = [0; 4096];
+        let length = rustix::io::read(&file, &mut status)?;
+        let status = String::from_utf8_lossy(status.get(..length).unwrap_or_default());
         let field = |name: &str| {
             status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
         };
@@ -213,6 +227,13 @@ impl Task {
         };
         parse().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
     }
+}
+
+const PIDFD_THREAD: u32 = libc::O_EXCL as u32;
+
+fn open_task(pid: i32, flags: PidfdFlags) -> Result<OwnedFd, Errno> {
+    let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::SRCH)?;
+    rustix::process::pidfd_open(pid, flags)
 }
 
 /// Numbers of a task, outside and inside.

@@ -8,6 +8,7 @@ use std::{
     net::Ipv6Addr,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     ptr,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 /// Who returned from a clone.
@@ -321,11 +322,14 @@ extern "C" fn woken(_: c_int) {}
 
 /// From now until [`stop_interrupting`] every blocking call of this process returns EINTR after a moment.
 pub fn interrupt_blocking_calls() {
-    // SAFETY: sigaction is plain data; the handler does nothing at all, so it is safe at any moment.
-    let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    action.sa_sigaction = woken as *const () as usize;
-    // SAFETY: action is initialised; no SA_RESTART, so calls do return.
-    unsafe { libc::sigaction(libc::SIGALRM, &raw const action, ptr::null_mut()) };
+    static INSTALLED: AtomicBool = AtomicBool::new(false);
+    if !INSTALLED.swap(true, Ordering::Relaxed) {
+        // SAFETY: sigaction is plain data; the handler does nothing at all, so it is safe at any moment.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        action.sa_sigaction = woken as *const () as usize;
+        // SAFETY: action is initialised; no SA_RESTART, so calls do return.
+        unsafe { libc::sigaction(libc::SIGALRM, &raw const action, ptr::null_mut()) };
+    }
     set_interval(20_000);
 }
 
