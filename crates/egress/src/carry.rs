@@ -1,6 +1,7 @@
 //! One connection, from its beginning to its end: resolve, guard, dial, check what is said first, copy, tell.
 
 use std::{
+    cell::Cell,
     io,
     net::{IpAddr, Ipv4Addr},
     os::fd::OwnedFd,
@@ -16,21 +17,35 @@ use tokio::{net::TcpStream, sync::oneshot};
 use crate::{
     check::{self, Expectation},
     dial,
-    engine::{Shared, stream},
+    engine::{Shared, Teller, stream},
     event::{Closed, Event, Origin, Refused, Way},
     gate::{Slot, Target},
     guard,
-    relay::{Traffic, reset},
+    relay::{self, Traffic, reset},
 };
 
-/// A connection that has been allowed.
+/// A connection that has been allowed. Whatever becomes of it, it is told: at the latest when it is dropped.
 #[derive(Debug)]
 pub struct Journey {
     pub target: Target,
-    pub slot: Slot,
-    pub origin: Origin,
-    pub way: Way,
-    pub began: Instant,
+    slot: Option<Slot>,
+    origin: Origin,
+    way: Way,
+    began: Instant,
+    traffic: Traffic,
+    address: Cell<Option<IpAddr>>,
+    teller: Teller,
+    told: Cell<bool>,
+}
+
+impl Drop for Journey {
+    fn drop(&mut self) {
+        if !self.told.get() {
+            let closed = self.closed(Some("it was given up".to_owned()));
+            self.slot = None;
+            self.teller.tell_now(closed);
+        }
+    }
 }
 
 /// Why there is no connection.
@@ -54,15 +69,31 @@ impl From<io::Error> for Broken {
 }
 
 impl Journey {
-    pub fn new(target: Target, slot: Slot, origin: Origin, way: Way) -> Journey {
-        Journey { target, slot, origin, way, began: Instant::now() }
+    pub fn new(shared: &Shared, target: Target, slot: Slot, origin: Origin, way: Way) -> Journey {
+        Journey {
+            target,
+            slot: Some(slot),
+            origin,
+            way,
+            began: Instant::now(),
+            traffic: Traffic::default(),
+            address: Cell::new(None),
+            teller: shared.teller.clone(),
+            told: Cell::new(false),
+        }
     }
 
     /// Connects to the target, at an address that was checked.
     pub async fn set_out(&self, shared: &Shared) -> Result<TcpStream, NoWay> {
         let addresses =
             guard::addresses(&shared.gate, &shared.resolver, &self.target).await.map_err(NoWay::Denied)?;
-        dial::dial(&addresses).await.map_err(NoWay::Unreachable)
+        let server = shared.until_over(dial::dial(&addresses)).await.map_err(NoWay::Unreachable)?;
+        self.address.set(server.peer_addr().ok().map(|peer| peer.ip()));
+        Ok(server)
+    }
+
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// What the first bytes must agree with.
@@ -77,49 +108,46 @@ impl Journey {
 
     pub async fn tell_no_way(self, shared: &Shared, why: NoWay) {
         match why {
-            NoWay::Denied(denial) => self.tell_refused(shared, None, denial).await,
-            NoWay::Unreachable(error) => {
-                self.tell_closed(shared, None, &Traffic::default(), Some(error.to_string())).await;
-            }
+            NoWay::Denied(denial) => self.tell_refused(shared, denial).await,
+            NoWay::Unreachable(error) => self.tell_closed(shared, Some(error.to_string())).await,
         }
     }
 
-    pub async fn tell_refused(self, shared: &Shared, address: Option<IpAddr>, denial: Denial) {
-        shared
-            .teller
-            .tell(Event::Refused(Box::new(Refused {
-                origin: self.origin,
-                way: self.way,
-                host: self.target.host.to_string(),
-                port: self.target.port,
-                address,
-                denial,
-            })))
-            .await;
+    pub async fn tell_refused(mut self, shared: &Shared, denial: Denial) {
+        let refused = Refused {
+            origin: self.origin.clone(),
+            way: self.way,
+            host: self.target.host.to_string(),
+            port: self.target.port,
+            address: self.address.get(),
+            denial,
+        };
+        self.told.set(true);
+        self.slot = None;
+        shared.teller.tell(Event::Refused(Box::new(refused))).await;
     }
 
-    pub async fn tell_closed(
-        self,
-        shared: &Shared,
-        address: Option<IpAddr>,
-        traffic: &Traffic,
-        failure: Option<String>,
-    ) {
-        let closed = Closed {
-            origin: self.origin,
+    pub async fn tell_closed(mut self, shared: &Shared, failure: Option<String>) {
+        let closed = self.closed(failure);
+        self.told.set(true);
+        // The place is free before anybody hears that it is.
+        self.slot = None;
+        shared.teller.tell(closed).await;
+    }
+
+    fn closed(&self, failure: Option<String>) -> Event {
+        Event::Closed(Box::new(Closed {
+            origin: self.origin.clone(),
             way: self.way,
-            host: self.target.host,
+            host: self.target.host.clone(),
             port: self.target.port,
-            address,
-            rule: self.target.rule,
-            sent: traffic.sent.get(),
-            received: traffic.received.get(),
+            address: self.address.get(),
+            rule: self.target.rule.clone(),
+            sent: self.traffic.sent.get(),
+            received: self.traffic.received.get(),
             duration: self.began.elapsed(),
             failure,
-        };
-        // The place is free before anybody hears that it is.
-        drop(self.slot);
-        shared.teller.tell(Event::Closed(Box::new(closed))).await;
+        }))
     }
 }
 
@@ -139,11 +167,16 @@ pub async fn dial_and_carry(shared: &Shared, client: TcpStream, journey: Journey
 pub async fn dial_then_carry(
     shared: &Shared,
     ticket: u64,
-    end: oneshot::Receiver<OwnedFd>,
+    mut end: oneshot::Receiver<OwnedFd>,
     journey: Journey,
 ) {
     const EACCES: i32 = 13;
-    match journey.set_out(shared).await {
+    let set_out = tokio::select! {
+        set_out = journey.set_out(shared) => set_out,
+        // Nobody waits for it any more.
+        _ = &mut end => return,
+    };
+    match set_out {
         Ok(server) => {
             shared.teller.tell(Event::Dialled { ticket, errno: 0 }).await;
             if let Ok(Ok(client)) = end.await.map(stream) {
@@ -169,22 +202,22 @@ pub async fn carry(
     journey: Journey,
     early: Vec<u8>,
 ) {
-    let address = server.peer_addr().ok().map(|peer| peer.ip());
-    let traffic = Traffic::default();
     let expectation = journey.expectation(shared);
-    let ended = check::relay(&mut client, &mut server, expectation.as_ref(), &traffic, early).await;
+    relay::make_modest(&client, &server, shared.gate.open_connections());
+    let relay = check::relay(&mut client, &mut server, expectation.as_ref(), journey.traffic(), early);
+    let ended = shared.until_over(relay).await;
     match ended {
-        Ok(()) => journey.tell_closed(shared, address, &traffic, None).await,
+        Ok(()) => journey.tell_closed(shared, None).await,
         Err(Broken::Io(error)) => {
             reset(&client);
             reset(&server);
             drop((client, server));
-            journey.tell_closed(shared, address, &traffic, Some(error.to_string())).await;
+            journey.tell_closed(shared, Some(error.to_string())).await;
         }
         Err(Broken::Denied(denial)) => {
             reset(&server);
             drop((client, server));
-            journey.tell_refused(shared, address, denial).await;
+            journey.tell_refused(shared, denial).await;
         }
     }
 }
@@ -206,7 +239,9 @@ pub async fn carry_inside(
     };
     let ended = match inside {
         // Seen from the sandbox: what it sends goes to the host.
-        Ok(mut server) => check::relay(&mut server, &mut client, None, &traffic, Vec::new()).await,
+        Ok(mut server) => {
+            shared.until_over(check::relay(&mut server, &mut client, None, &traffic, Vec::new())).await
+        }
         Err(error) => Err(Broken::Io(error)),
     };
     let failure = match ended {

@@ -25,7 +25,7 @@ use tokio::{
 use crate::{
     carry::{Broken, mismatch},
     hello::{self, Hello},
-    relay::{self, Traffic, count, finish, pump, read_some},
+    relay::{self, Busy, Traffic, count, finish, pump, read_some},
     request::{Likeness, Protocol, Status, Step, Tracker, Upgrade, looks_like_http, rewrite, status_of},
     response,
 };
@@ -61,6 +61,7 @@ pub async fn relay(
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
     let answers = Answers::default();
+    let _busy = Busy::start();
     let ended = {
         let out = outward(&mut from_client, &mut to_server, expectation, traffic, early, &answers);
         let back = backward(&mut from_server, &mut to_client, traffic, &answers);
@@ -94,7 +95,7 @@ async fn outward(
         relay::write_all(to, &held, &traffic.sent).await?;
         return Ok(pump(from, to, &traffic.sent).await?);
     };
-    let mut began = None;
+    let mut until = None;
     loop {
         match opening(&held, expectation) {
             Opening::More => {}
@@ -105,7 +106,7 @@ async fn outward(
             }
             Opening::Http => {
                 answers.client_speaks_http.set(true);
-                return requests(from, to, expectation, traffic, held, answers).await;
+                return requests(from, to, expectation, traffic, held, answers, until).await;
             }
             Opening::Deny(detail) => return Err(mismatch(expectation, detail)),
         }
@@ -113,23 +114,15 @@ async fn outward(
             return Err(mismatch(expectation, "too much was said without saying for whom".to_owned()));
         }
         let more = read_some(from, |bytes| held.extend_from_slice(bytes));
-        let read = match began {
-            // Nothing has been said yet: a server may speak first, for as long as it likes.
-            None => more.await?,
-            Some(began) => match tokio::time::timeout_at(began, more).await {
-                Ok(read) => read?,
-                Err(_) => {
-                    let detail = format!("it did not say within {OPENING:?} for whom it is");
-                    return Err(mismatch(expectation, detail));
-                }
-            },
-        };
-        began = began.or_else(|| Some((Instant::now() + OPENING).into()));
+        // Without a limit while nothing has been said: a server may speak first, for as long as it likes.
+        let read = within(until, more, expectation).await?;
+        until = until.or_else(|| Some((Instant::now() + OPENING).into()));
         if read.is_none() {
-            return match held.is_empty() {
-                true => Ok(finish(to).await?),
-                false => Err(mismatch(expectation, "it ended before it was clear for whom it is".to_owned())),
-            };
+            if !held.is_empty() && !is_no_request(&held) {
+                return Err(mismatch(expectation, "it ended before it was clear for whom it is".to_owned()));
+            }
+            relay::write_all(to, &held, &traffic.sent).await?;
+            return Ok(finish(to).await?);
         }
     }
 }
@@ -164,6 +157,25 @@ fn opening(bytes: &[u8], expectation: &Expectation) -> Opening {
     }
 }
 
+/// Reads until a moment, if there is one.
+async fn within<T>(
+    until: Option<tokio::time::Instant>,
+    more: impl Future<Output = io::Result<T>>,
+    expectation: &Expectation,
+) -> Result<T, Broken> {
+    let Some(until) = until else { return Ok(more.await?) };
+    match tokio::time::timeout_at(until, more).await {
+        Ok(read) => Ok(read?),
+        Err(_) => Err(mismatch(expectation, format!("it did not say within {OPENING:?} for whom it is"))),
+    }
+}
+
+/// All that a client says, and neither TLS nor HTTP even if a server takes the end for the end of a line.
+fn is_no_request(bytes: &[u8]) -> bool {
+    let line = [bytes, b"\n"].concat();
+    matches!(hello::server_name(bytes), Hello::NotTls) && !matches!(looks_like_http(&line), Likeness::Yes(_))
+}
+
 fn is_name(said: &str, expectation: &Expectation) -> bool {
     matches!(Host::parse(said), Ok(Host::Name(name)) if name == expectation.name)
 }
@@ -176,12 +188,19 @@ async fn requests(
     traffic: &Traffic,
     mut input: Vec<u8>,
     answers: &Answers,
+    mut head_until: Option<tokio::time::Instant>,
 ) -> Result<(), Broken> {
     let mut tracker = Tracker::new();
+    let mut first = true;
     loop {
         let mut rest = input.as_slice();
         while !rest.is_empty() {
             let step = tracker.feed(rest).map_err(|error| mismatch(expectation, error.to_string()))?;
+            // A head that has begun must come to its end.
+            head_until = match step {
+                Step::Kept { .. } => head_until.or_else(|| Some((Instant::now() + OPENING).into())),
+                _ => None,
+            };
             let taken = match step {
                 Step::Kept { taken } => taken,
                 Step::Pass { taken } => {
@@ -199,8 +218,14 @@ async fn requests(
                         return Err(mismatch(expectation, detail));
                     }
                     if matches!(head.upgrade, Upgrade::Asked(_)) {
+                        // Only there is what comes back surely the answer to it.
+                        if !first {
+                            let detail = "a change of protocol must be asked for by the first request";
+                            return Err(mismatch(expectation, detail.to_owned()));
+                        }
                         answers.ask();
                     }
+                    first = false;
                     match head.upgrade {
                         // An offer that many clients make without need, and that could not be followed.
                         Upgrade::Http2 => relay::write_all(to, &rewrite(&head), &traffic.sent).await?,
@@ -218,8 +243,9 @@ async fn requests(
             };
             rest = rest.get(taken..).unwrap_or_default();
         }
-        input.clear();
-        if read_some(from, |bytes| input.extend_from_slice(bytes)).await?.is_none() {
+        relay::empty(&mut input);
+        let more = read_some(from, |bytes| input.extend_from_slice(bytes));
+        if within(head_until, more, expectation).await?.is_none() {
             return Ok(finish(to).await?);
         }
     }

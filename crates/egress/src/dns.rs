@@ -21,7 +21,6 @@ use tokio::{
 use crate::{
     door,
     engine::Shared,
-    entropy::{Suspicion, suspicion},
     event::{Answered, Event, Looked, Origin},
     wire::{self, MAX_QUERY, Query},
 };
@@ -33,7 +32,6 @@ const NEGATIVE_TTL: u32 = 5;
 pub const QUERIES_PER_SECOND: u64 = 200;
 /// So many different questions are counted one by one.
 const COUNTED: usize = 4096;
-const MOST_ALERTS: u32 = 20;
 /// Streams at once, and how long one may be silent.
 const MOST_STREAMS: u32 = 32;
 const SILENCE: Duration = Duration::from_secs(10);
@@ -46,13 +44,12 @@ pub struct Server {
     search: Vec<String>,
     limit: RefCell<Limit>,
     counts: RefCell<HashMap<(String, u16), u64>>,
-    alerts: Cell<u32>,
     open_streams: Cell<u32>,
 }
 
 /// Questions that may still be asked in this second.
 #[derive(Debug)]
-struct Limit {
+pub struct Limit {
     per_second: u64,
     left: u64,
     began: Instant,
@@ -60,8 +57,12 @@ struct Limit {
 }
 
 impl Limit {
+    pub fn new(per_second: u64) -> Limit {
+        Limit { per_second, left: per_second, began: Instant::now(), refused: 0 }
+    }
+
     /// `Err` with how many were refused in this second: 1 for the first.
-    fn take(&mut self) -> Result<(), u64> {
+    pub fn take(&mut self) -> Result<(), u64> {
         if self.began.elapsed() >= Duration::from_secs(1) {
             (self.began, self.left, self.refused) = (Instant::now(), self.per_second, 0);
         }
@@ -130,9 +131,8 @@ impl Server {
             shared,
             ipv6,
             search,
-            limit: RefCell::new(Limit { per_second, left: per_second, began: Instant::now(), refused: 0 }),
+            limit: RefCell::new(Limit::new(per_second)),
             counts: RefCell::default(),
-            alerts: Cell::new(0),
             open_streams: Cell::new(0),
         }
     }
@@ -156,11 +156,7 @@ impl Server {
         }
         let (answer, outcome) = self.decide(&query);
         let name = query.host().unwrap_or_else(|| query.text());
-        if let Some(suspicion) = suspicion(&name).filter(|_| self.alerts.get() < MOST_ALERTS) {
-            self.alerts.set(self.alerts.get() + 1);
-            let why = reason(suspicion);
-            self.shared.teller.tell(Event::Suspicious { name: name.clone(), why }).await;
-        }
+        self.shared.look_at_name(&name).await;
         let count = self.count(&name, query.kind);
         let is_denied = matches!(outcome, Answered::Denied(_));
         if is_denied || is_power_of_ten(count) {
@@ -235,15 +231,6 @@ impl Server {
         let count = counts.entry(key).or_default();
         *count += 1;
         *count
-    }
-}
-
-fn reason(suspicion: Suspicion) -> String {
-    match suspicion {
-        Suspicion::LongLabel(bytes) => format!("a label of {bytes} bytes"),
-        Suspicion::LongName(bytes) => format!("a name of {bytes} bytes"),
-        Suspicion::ManyLabels(count) => format!("{count} labels"),
-        Suspicion::Random(bits) => format!("labels that may carry {bits} bits of data"),
     }
 }
 

@@ -4,7 +4,7 @@
 mod forward;
 mod socks;
 
-use std::{cell::Cell, io, rc::Rc, time::Duration};
+use std::{cell::Cell, io, net::SocketAddr, rc::Rc, time::Duration};
 
 use lazaret_policy::{
     host::Host,
@@ -124,11 +124,27 @@ fn admit(
         (host.to_owned(), denial)
     })?;
     let shown = parsed.to_string();
-    let judged = shared.gate.judge(parsed, port).and_then(|target| {
+    let judged = match parsed {
+        // Some look a name up by themselves: what they got stands for that name.
+        Host::Address(address) => shared.gate.judge_address(SocketAddr::new(address, port)),
+        name => shared.gate.judge(name, port),
+    };
+    let judged = judged.and_then(|target| {
         let slot = shared.gate.admit(&target)?;
-        Ok(Journey::new(target, slot, origin.clone(), way))
+        Ok(Journey::new(shared, target, slot, origin.clone(), way))
     });
     judged.map_err(|denial| (shown, denial))
+}
+
+/// The client asked for what this door does not do, or in no way that can be read.
+async fn tell_misused(shared: &Shared, origin: &Origin, way: Way, what: &str) {
+    let denial = Denial {
+        reason: Reason::ProtocolRefused,
+        rule: None,
+        detail: what.to_owned(),
+        remedy: "the proxy takes plain HTTP requests, CONNECT, and SOCKS 5 without a password".to_owned(),
+    };
+    tell_refused(shared, "(proxy)".to_owned(), 0, origin, way, denial).await;
 }
 
 async fn tell_refused(shared: &Shared, host: String, port: u16, origin: &Origin, way: Way, denial: Denial) {

@@ -17,13 +17,15 @@ use std::{
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use tokio::{
     net::{TcpListener, TcpStream, UdpSocket},
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::{JoinSet, LocalSet, spawn_local},
 };
 
 use crate::{
     carry::{self, Journey},
-    dns, door,
+    dns::{self, QUERIES_PER_SECOND},
+    door,
+    entropy::suspicion,
     event::{Event, Origin, Way},
     gate::{Gate, Slot, Target},
     guard::{MOST_LOOKUPS, Resolver},
@@ -54,6 +56,10 @@ pub struct Published {
 
 /// So many events may wait to be heard; then whoever has more to tell waits, too.
 const UNHEARD: usize = 4096;
+const AT_ONCE: usize = 64;
+const MOST_ALERTS: u32 = 20;
+/// For connections that are cut off to be told.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 enum Command {
     Carry {
@@ -99,7 +105,9 @@ impl Engine {
         before: fn(),
     ) -> io::Result<Engine> {
         let (commands, heard) = mpsc::unbounded_channel();
-        let (teller, events) = mpsc::channel(UNHEARD);
+        // Room for the end of every connection, should all be dropped at once.
+        let most = usize::try_from(gate.most_connections()).unwrap_or(UNHEARD).min(1 << 17);
+        let (teller, events) = mpsc::channel(UNHEARD + most);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let inbound = Arc::default();
         let teller = Teller { events: teller, wake: Arc::clone(&wake) };
@@ -152,13 +160,17 @@ impl Engine {
         self.wake.as_fd()
     }
 
-    /// Everything there is to hear now.
+    /// What there is to hear, but no more than can be dealt with in a moment.
     pub fn hear(&mut self) -> Vec<Event> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut count);
         let mut heard = Vec::new();
         while let Ok(event) = self.events.try_recv() {
             heard.push(event);
+            if heard.len() >= AT_ONCE {
+                let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+                break;
+            }
         }
         heard
     }
@@ -175,7 +187,13 @@ impl Engine {
             hear(self.hear());
         }
         let _ = thread.join();
-        hear(self.hear());
+        loop {
+            let heard = self.hear();
+            if heard.is_empty() {
+                return;
+            }
+            hear(heard);
+        }
     }
 }
 
@@ -199,6 +217,13 @@ impl Teller {
         }
     }
 
+    /// Without waiting: for what is told when something is dropped.
+    pub fn tell_now(&self, event: Event) {
+        if self.events.try_send(event).is_ok() {
+            self.wake();
+        }
+    }
+
     fn wake(&self) {
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
     }
@@ -213,6 +238,39 @@ pub struct Shared {
     /// Connections under way.
     pub journeys: Cell<u64>,
     idle: RefCell<Option<oneshot::Sender<()>>>,
+    over: Cell<bool>,
+    ending: Notify,
+    alerts: Cell<u32>,
+}
+
+impl Shared {
+    /// A name that may carry data is an alert, by whatever way it is asked for.
+    pub async fn look_at_name(&self, name: &str) {
+        if let Some(suspicion) = suspicion(name).filter(|_| self.alerts.get() < MOST_ALERTS) {
+            self.alerts.set(self.alerts.get() + 1);
+            let why = suspicion.to_string();
+            self.teller.tell(Event::Suspicious { name: name.to_owned(), why }).await;
+        }
+    }
+
+    /// Lets something go on until the sandbox is over; what is cut off then is an error, and so it is told.
+    pub async fn until_over<T, E: From<io::Error>>(
+        &self,
+        under_way: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let ending = self.ending.notified();
+        if self.over.get() {
+            return Err(cut_off().into());
+        }
+        tokio::select! {
+            ended = under_way => ended,
+            () = ending => Err(cut_off().into()),
+        }
+    }
+}
+
+fn cut_off() -> io::Error {
+    io::Error::other("cut off when the sandbox ended")
 }
 
 /// One connection under way.
@@ -256,10 +314,15 @@ fn serve(
         let local = LocalSet::new();
         let shared = Rc::new(Shared {
             gate,
-            resolver: Resolver::default(),
+            resolver: Resolver::new(
+                doors.as_ref().map_or(QUERIES_PER_SECOND, |doors| doors.queries_per_second),
+            ),
             teller,
             journeys: Cell::new(0),
             idle: RefCell::default(),
+            over: Cell::new(false),
+            ending: Notify::new(),
+            alerts: Cell::new(0),
         });
         let outcome = local.block_on(&runtime, attend(&shared, doors, published, commands, inbound));
         drop(local);
@@ -311,7 +374,7 @@ async fn attend(
         tokio::select! {
             command = commands.recv() => match command {
                 Some(Command::Carry { end, target, slot, origin }) => {
-                    let journey = Journey::new(target, slot, origin, Way::Transparent);
+                    let journey = Journey::new(shared, target, slot, origin, Way::Transparent);
                     let shared = Rc::clone(shared);
                     let under_way = UnderWay::new(&shared);
                     spawn_local(async move {
@@ -322,7 +385,7 @@ async fn attend(
                     });
                 }
                 Some(Command::Dial { ticket, target, slot, origin, end }) => {
-                    let journey = Journey::new(target, slot, origin, Way::Transparent);
+                    let journey = Journey::new(shared, target, slot, origin, Way::Transparent);
                     let shared = Rc::clone(shared);
                     let under_way = UnderWay::new(&shared);
                     spawn_local(async move {
@@ -333,9 +396,14 @@ async fn attend(
                 Some(Command::Finish(until)) => {
                     services.abort_all();
                     if shared.journeys.get() > 0 {
-                        let (sender, idle) = oneshot::channel();
+                        let (sender, mut idle) = oneshot::channel();
                         *shared.idle.borrow_mut() = Some(sender);
-                        let _ = tokio::time::timeout_at(until.into(), idle).await;
+                        if tokio::time::timeout_at(until.into(), &mut idle).await.is_err() {
+                            // What is cut off is told as such.
+                            shared.over.set(true);
+                            shared.ending.notify_waiters();
+                            let _ = tokio::time::timeout(LAST_WORDS, idle).await;
+                        }
                     }
                     return Ok(());
                 }

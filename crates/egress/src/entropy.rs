@@ -4,6 +4,8 @@
 //! identifier of a distribution) stay below the limits; those who hide data stay below them only by
 //! sending little of it with each question, or by dressing it as Punycode, which is judged by length alone.
 
+use std::fmt;
+
 /// Longer labels hold more than any identifier in use.
 const MAX_LABEL: usize = 40;
 const MAX_NAME: usize = 120;
@@ -33,6 +35,17 @@ pub enum Suspicion {
     ManyLabels(usize),
     /// The bits that its random-looking labels may carry.
     Random(usize),
+}
+
+impl fmt::Display for Suspicion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Suspicion::LongLabel(bytes) => write!(f, "a label of {bytes} bytes"),
+            Suspicion::LongName(bytes) => write!(f, "a name of {bytes} bytes"),
+            Suspicion::ManyLabels(count) => write!(f, "{count} labels"),
+            Suspicion::Random(bits) => write!(f, "labels that may carry {bits} bits of data"),
+        }
+    }
 }
 
 /// What is unusual about `name`, a name as text with dots between its labels.

@@ -17,7 +17,7 @@ use lazaret_policy::{
 use crate::names::{Names, Stand, is_synthetic};
 
 /// Without a limit in the policy: what honest programs stay well below.
-pub const MOST_CONNECTIONS: u64 = 1000;
+pub const MOST_CONNECTIONS: u64 = 512;
 
 #[derive(Debug)]
 pub struct Gate {

@@ -2,6 +2,7 @@
 //! what it resolved to. Whatever a name server says the next time, the connection goes to what was checked.
 
 use std::{
+    cell::RefCell,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::Arc,
@@ -14,7 +15,10 @@ use lazaret_policy::{
 };
 use tokio::{sync::Semaphore, time::timeout};
 
-use crate::gate::{Gate, Target};
+use crate::{
+    dns::Limit,
+    gate::{Gate, Target},
+};
 
 /// A host resolver that does not answer is given up.
 const RESOLVING: Duration = Duration::from_secs(15);
@@ -22,13 +26,10 @@ const RESOLVING: Duration = Duration::from_secs(15);
 pub const MOST_LOOKUPS: usize = 8;
 
 /// Resolves names on the host.
-#[derive(Debug, Clone)]
-pub struct Resolver(Arc<Semaphore>);
-
-impl Default for Resolver {
-    fn default() -> Self {
-        Resolver(Arc::new(Semaphore::new(MOST_LOOKUPS)))
-    }
+#[derive(Debug)]
+pub struct Resolver {
+    places: Arc<Semaphore>,
+    limit: RefCell<Limit>,
 }
 
 /// The addresses a target may be dialled at, in the order to be tried; never empty.
@@ -54,7 +55,16 @@ pub fn judge_early(gate: &Gate, target: &Target) -> Result<(), Denial> {
 /// The addresses that need no asking.
 fn known(gate: &Gate, target: &Target) -> Option<Vec<IpAddr>> {
     match &target.host {
-        Host::Address(address) => Some(vec![*address]),
+        Host::Address(address) => {
+            // `localhost` is two addresses, and a server may be at one of them only.
+            let other = match address {
+                IpAddr::V4(Ipv4Addr::LOCALHOST) => Some(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+                IpAddr::V6(Ipv6Addr::LOCALHOST) => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+                _ => None,
+            };
+            let other = other.filter(|other| gate.rules().lists_loopback(*other, target.port));
+            Some([*address].into_iter().chain(other).collect())
+        }
         Host::Name(name) => gate.rules().pinned(name).map(<[IpAddr]>::to_vec),
     }
 }
@@ -104,16 +114,41 @@ fn is_own(address: IpAddr) -> bool {
         socket.connect((address, 9))?;
         Ok(socket.local_addr()?.ip())
     };
-    source().is_ok_and(|source| source == address)
+    match source() {
+        Ok(source) => source == address,
+        // There is no way to it at all. Whatever else goes wrong must not make it a stranger's.
+        Err(error) => {
+            !matches!(error.raw_os_error(), Some(ENETUNREACH | EHOSTUNREACH | EADDRNOTAVAIL | EAFNOSUPPORT))
+        }
+    }
 }
 
+const ENETUNREACH: i32 = 101;
+const EHOSTUNREACH: i32 = 113;
+const EADDRNOTAVAIL: i32 = 99;
+const EAFNOSUPPORT: i32 = 97;
+
 impl Resolver {
+    /// As many questions in a second as the sandbox may ask of its own name server: these leave the host.
+    pub fn new(per_second: u64) -> Resolver {
+        Resolver {
+            places: Arc::new(Semaphore::new(MOST_LOOKUPS)),
+            limit: RefCell::new(Limit::new(per_second)),
+        }
+    }
+
     async fn look_up(&self, name: &Name) -> Result<Vec<IpAddr>, String> {
         let text = name.to_string();
         if text == "localhost" || text.ends_with(".localhost") {
             return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
         }
-        let Ok(permit) = Arc::clone(&self.0).acquire_owned().await else {
+        let taken = self.limit.borrow_mut().take();
+        if taken.is_err() {
+            return Err(
+                "too many names were to be resolved in this second (network.maxDNSQueries)".to_owned()
+            );
+        }
+        let Ok(permit) = Arc::clone(&self.places).acquire_owned().await else {
             return Err("the resolver is gone".to_owned());
         };
         let task = tokio::task::spawn_blocking(move || {

@@ -6,6 +6,9 @@
 pub const MAX_HELLO: usize = 64 * 1024;
 
 const HANDSHAKE: u8 = 22;
+/// Records from 20 on are of TLS: change of cipher, alert, handshake, data, heartbeat.
+const OTHER_RECORDS_FIRST: u8 = 20;
+const OTHER_RECORDS_LAST: u8 = 24;
 const CLIENT_HELLO: usize = 1;
 const RECORD_HEADER: usize = 5;
 const MESSAGE_HEADER: usize = 4;
@@ -23,9 +26,10 @@ const MAX_NAME: usize = 255;
 pub enum Hello {
     /// The start of a hello, or nothing yet.
     Incomplete,
-    /// No TLS record; an SSL 2 hello is none either.
+    /// No TLS record.
     NotTls,
-    /// A TLS record that holds no proper ClientHello, or one that two readers may understand differently.
+    /// A TLS record that holds no proper ClientHello, or one that two readers may understand differently; an
+    /// SSL 2 hello.
     Malformed,
     ClientHello {
         /// As it was sent: visible ASCII characters, not checked to be a host name.
@@ -86,10 +90,20 @@ fn message(bytes: &[u8]) -> Result<Vec<u8>, Stop> {
 /// What the record at the start of `bytes` will hold; `None` when its header is not all there.
 fn record_length(bytes: &[u8], wrong: Stop) -> Result<Option<usize>, Stop> {
     let mut header = bytes.iter().copied();
-    let right = [header.next().map(|kind| kind == HANDSHAKE), header.next().map(|major| major == 3)];
-    if right.contains(&Some(false)) || header.next().is_some_and(|minor| minor > 3) {
-        return Err(wrong);
+    match header.next() {
+        None => return Ok(None),
+        Some(HANDSHAKE) => {}
+        // Other records of TLS: no client begins with one, and what a server would make of it is not known.
+        Some(OTHER_RECORDS_FIRST..=OTHER_RECORDS_LAST) => return Err(Stop::Malformed),
+        // The greeting of SSL 2, which some servers still take for one of TLS.
+        Some(0x80..) if matches!(bytes.get(2..5), Some([1, 3, _] | [1, 0, 2])) => {
+            return Err(Stop::Malformed);
+        }
+        Some(0x80..) if bytes.len() < 5 && bytes.get(2).is_none_or(|kind| *kind == 1) => return Ok(None),
+        Some(_) => return Err(wrong),
     }
+    // The version is not looked at: servers ignore it (RFC 8446, 5.1), and so it tells nothing.
+    let (Some(_), Some(_)) = (header.next(), header.next()) else { return Ok(None) };
     let Some(high) = header.next() else { return Ok(None) };
     if usize::from(high) << 8 > MAX_RECORD {
         return Err(Stop::Malformed);

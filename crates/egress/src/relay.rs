@@ -40,10 +40,10 @@ pub fn count(counter: &Cell<u64>, bytes: usize) {
 }
 
 /// Counts the relays of this thread.
-struct Busy;
+pub struct Busy;
 
 impl Busy {
-    fn start() -> Busy {
+    pub fn start() -> Busy {
         RELAYS.set(RELAYS.get() + 1);
         Busy
     }
@@ -63,7 +63,6 @@ enum Moved {
 
 /// Copies everything from one end to the other, and tells the other when there is no more.
 pub async fn pump(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>, counter: &Cell<u64>) -> io::Result<()> {
-    let _busy = Busy::start();
     loop {
         match move_some(from, to).await? {
             Moved::End => return finish(to).await,
@@ -129,6 +128,29 @@ async fn move_some(from: &mut ReadHalf<'_>, to: &WriteHalf<'_>) -> io::Result<Mo
         Err(error) => Err(error),
     });
     moved.await?.unwrap_or(Ok(Moved::End))
+}
+
+/// A buffer that is kept between two reads gives back what it needed once.
+pub fn empty(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.shrink_to(MODEST);
+}
+
+/// So many connections may have buffers as large as the kernel likes.
+const FREE: u64 = 8;
+/// What all others together may have in each of the four buffers of a connection.
+const TOGETHER: u64 = 16 << 20;
+
+/// With many connections each gets smaller buffers in the kernel: that memory is nobody's.
+pub fn make_modest(inner: &TcpStream, outer: &TcpStream, open: u64) {
+    if open <= FREE {
+        return;
+    }
+    let size = usize::try_from(TOGETHER / open).unwrap_or(MODEST).clamp(MODEST, 1 << 20);
+    for stream in [inner, outer] {
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size(stream, size);
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(stream, size);
+    }
 }
 
 /// Ends a connection so that the other side learns that it broke off.

@@ -71,6 +71,8 @@ pub enum RequestError {
     TransferEncoding,
     #[error("a CONNECT request has a body")]
     BodyOfConnect,
+    #[error("a GET or HEAD request has a body, which some servers take for another request")]
+    BodyOfGet,
     #[error("the size of a chunk is malformed or too large")]
     ChunkSize,
     #[error("the extension of a chunk is too long")]

@@ -84,6 +84,8 @@ const SOCK_RAW: u32 = 3;
 const IPPROTO_ICMP: u32 = 1;
 const IPPROTO_ICMPV6: u32 = 58;
 const MSG_FASTOPEN: u32 = 0x2000_0000;
+const MSG_NOSIGNAL: u32 = 0x4000;
+const MSG_CMSG_CLOEXEC: u32 = 0x4000_0000;
 
 /// The calls that are blocked whatever their arguments: dangerous, or by the policy's own list.
 pub fn blocked(policy: &Policy) -> BTreeSet<u32> {
@@ -142,11 +144,11 @@ pub fn build(policy: &Policy, circumstances: Circumstances) -> Filter {
         }
     }
     // Until it executes, the command's process talks to the supervisor over this one descriptor.
-    for name in ["sendmsg", "recvmsg"] {
+    for (name, flags) in [("sendmsg", MSG_NOSIGNAL), ("recvmsg", MSG_CMSG_CLOEXEC)] {
         if let Some(rule) = number(name).and_then(|nr| rules.get_mut(&nr))
             && rule.otherwise != Action::Allow
         {
-            rule.cases.push(case([Test::equals(0, 63)], Action::Allow));
+            rule.cases.push(case([Test::equals(0, 63), Test::equals(2, flags)], Action::Allow));
         }
     }
     let mut filter = Filter {

@@ -40,7 +40,7 @@ use serde_json::json;
 use crate::{
     lower::Lowered,
     meter::{Consequence, Exceeded},
-    record::{Peer, Record, Violation},
+    record::{Peer, Record, Violation, is_power_of_ten},
     report::printable,
     resolver,
 };
@@ -84,6 +84,9 @@ pub struct Network {
     told: u64,
     /// Who asked first for a name that is denied.
     askers: HashMap<String, Owner>,
+    ration: owner::Ration,
+    /// Names that were allowed and had no address.
+    unresolved: HashMap<(String, u16), u64>,
 }
 
 /// What went over the network, in numbers.
@@ -429,6 +432,16 @@ impl Network {
         if denial.reason == Reason::Unresolvable {
             // Allowed, but there is nothing to go to: no violation.
             self.counts.failed += 1;
+            if self.unresolved.len() >= COUNTED_HOSTS {
+                self.unresolved.clear();
+            }
+            let count = self.unresolved.entry((host.clone(), port)).or_default();
+            *count += 1;
+            let count = *count;
+            self.told += 1;
+            if !is_power_of_ten(count) || self.told > TOLD_ONE_BY_ONE {
+                return Ok(None);
+            }
             record.append(
                 &record
                     .new_event(EventKind::NetworkConnection)
@@ -438,7 +451,8 @@ impl Network {
                     .with("port", port)
                     .with("way", way.name())
                     .with("reason", denial.reason.code())
-                    .with("failure", denial.detail),
+                    .with("failure", denial.detail)
+                    .with("count", count),
             )?;
             return Ok(None);
         }
@@ -446,7 +460,7 @@ impl Network {
         if let Some(counts) = self.count(&host, port) {
             counts.denied += 1;
         }
-        let owner = Owner::of(&origin, sandbox, owner::Protocol::Tcp);
+        let owner = Owner::of(&origin, sandbox, owner::Protocol::Tcp, &mut self.ration);
         let peer = Peer {
             protocol: "tcp",
             host,
@@ -484,7 +498,7 @@ impl Network {
         }
         Ok(denial.map(|denial| {
             self.counts.denied += 1;
-            let mut owner = Owner::of(&origin, sandbox, owner::Protocol::Udp);
+            let mut owner = Owner::of(&origin, sandbox, owner::Protocol::Udp, &mut self.ration);
             if self.askers.len() >= COUNTED_HOSTS {
                 self.askers.clear();
             }

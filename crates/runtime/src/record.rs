@@ -355,7 +355,7 @@ fn shortened(text: String) -> String {
     format!("{head}…({} more)…{tail}", count - LONGEST)
 }
 
-fn is_power_of_ten(mut count: u64) -> bool {
+pub fn is_power_of_ten(mut count: u64) -> bool {
     while count >= 10 && count.is_multiple_of(10) {
         count /= 10;
     }

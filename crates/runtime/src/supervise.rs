@@ -178,7 +178,7 @@ impl Loop<'_> {
             self.check_clock();
             self.check_limits(record)?;
             if self.until == Until::CommandHasEnded && self.outcome.departure.is_some() {
-                return Ok(());
+                return self.hear_last_strays(watch, record);
             }
             if ready.process {
                 // What init said last may still be in the line.
@@ -187,9 +187,20 @@ impl Loop<'_> {
                         break;
                     }
                 }
-                return Ok(());
+                return self.hear_last_strays(watch, record);
             }
         }
+    }
+
+    /// What the command sent just before its end.
+    fn hear_last_strays(
+        &mut self,
+        watch: &mut Watch<'_>,
+        record: &mut Record<'_>,
+    ) -> Result<(), SuperviseError> {
+        let news = watch.network.hear_strays(self.sandbox);
+        watch.news(self.sandbox, news, record)?;
+        Ok(())
     }
 
     fn wait(&mut self, watch: &Watch<'_>) -> io::Result<Ready> {

@@ -46,7 +46,7 @@ const PLAN: &str = "  1. enter new namespaces: user mount pid net ipc uts cgroup
  17. forbid nested user namespaces, make /proc read-only
  18. make the root read-only
  19. change root, detach the old one
- 20. bring up the loopback interface, the only one
+ 20. the loopback interface, the only one; every address leads to it
  21. host name lazaret
  22. limits: processes 10, file size 10485760
  23. drop all capabilities

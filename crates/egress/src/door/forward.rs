@@ -7,12 +7,12 @@ use tokio::net::{
     tcp::{ReadHalf, WriteHalf},
 };
 
-use super::{admit, last_word, read_more, tell_refused, write};
+use super::{admit, last_word, read_more, tell_misused, tell_refused, write};
 use crate::{
     carry::{self, Journey, NoWay},
     engine::Shared,
     event::{Origin, Way},
-    relay::{self, Traffic, finish, pump, read_some, reset},
+    relay::{self, Busy, finish, pump, read_some, reset},
     request::{Form, Head, RequestError, Scheme, Step, Tracker, Upgrade, rewrite},
     response,
 };
@@ -36,13 +36,13 @@ pub async fn serve(shared: &Shared, mut client: TcpStream, origin: Origin, early
     let mut said = Said { tracker: Tracker::new(), input: early };
     let mut head = match first_head(&mut client, &mut said).await? {
         Ok(head) => head,
-        Err(error) => return last_word(&mut client, &response::bad_request(&error.to_string())).await,
+        Err(error) => return misused(shared, &mut client, &origin, &error.to_string()).await,
     };
     loop {
         if matches!(head.upgrade, Upgrade::Asked(_)) {
             // What follows could not be read any more, and need not be for this host.
             let why = "a change of protocol is asked for through CONNECT";
-            return last_word(&mut client, &response::bad_request(why)).await;
+            return misused(shared, &mut client, &origin, why).await;
         }
         let way = if head.form == Form::Authority { Way::Connect } else { Way::HttpProxy };
         let port = match head.form {
@@ -50,13 +50,14 @@ pub async fn serve(shared: &Shared, mut client: TcpStream, origin: Origin, early
             Form::Absolute(Scheme::Http) => head.authority.port_or(80),
             Form::Absolute(Scheme::Https) => {
                 let why = "https is asked for with CONNECT";
-                return last_word(&mut client, &response::bad_request(why)).await;
+                return misused(shared, &mut client, &origin, why).await;
             }
             Form::Origin | Form::Asterisk => {
                 let why = "this is a proxy: it takes whole addresses, such as http://example.com/";
-                return last_word(&mut client, &response::bad_request(why)).await;
+                return misused(shared, &mut client, &origin, why).await;
             }
         };
+        shared.look_at_name(&head.authority.host).await;
         let journey = match admit(shared, &head.authority.host, port, &origin, way) {
             Ok(journey) => journey,
             Err((shown, denial)) => {
@@ -85,10 +86,15 @@ pub async fn serve(shared: &Shared, mut client: TcpStream, origin: Origin, early
             Over::Finished => return Ok(()),
             Over::Next(next) => head = next,
             Over::Malformed(error) => {
-                return last_word(&mut client, &response::bad_request(&error.to_string())).await;
+                return misused(shared, &mut client, &origin, &error.to_string()).await;
             }
         }
     }
+}
+
+async fn misused(shared: &Shared, client: &mut TcpStream, origin: &Origin, why: &str) -> io::Result<()> {
+    tell_misused(shared, origin, Way::HttpProxy, why).await;
+    last_word(client, &response::bad_request(why)).await
 }
 
 /// Reads until there is a whole head; what came behind it stays in `said`.
@@ -117,29 +123,32 @@ async fn exchange(
     head: &Head,
     said: &mut Said,
 ) -> io::Result<Over> {
-    let address = server.peer_addr().ok().map(|peer| peer.ip());
-    let traffic = Traffic::default();
+    relay::make_modest(client, server, shared.gate.open_connections());
+    let _busy = Busy::start();
     let outcome = {
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.split();
-        let out = pass_on(&mut from_client, &mut to_server, head, said, &traffic.sent);
-        let back = pump(&mut from_server, &mut to_client, &traffic.received);
+        let out = pass_on(&mut from_client, &mut to_server, head, said, &journey.traffic().sent);
+        let back = pump(&mut from_server, &mut to_client, &journey.traffic().received);
         let (mut out, mut back) = (std::pin::pin!(out), std::pin::pin!(back));
-        tokio::select! {
-            over = &mut out => match over {
-                // The client says no more, but may still be answered.
-                Ok(Over::Finished) => back.await.map(|()| Over::Finished),
-                other => other,
-            },
-            ended = &mut back => ended.map(|()| Over::Finished),
-        }
+        let both = async {
+            tokio::select! {
+                over = &mut out => match over {
+                    // The client says no more, but may still be answered.
+                    Ok(Over::Finished) => back.await.map(|()| Over::Finished),
+                    other => other,
+                },
+                ended = &mut back => ended.map(|()| Over::Finished),
+            }
+        };
+        shared.until_over(both).await
     };
     let failure = outcome.as_ref().err().map(ToString::to_string);
     if failure.is_some() {
         reset(server);
         reset(client);
     }
-    journey.tell_closed(shared, address, &traffic, failure).await;
+    journey.tell_closed(shared, failure).await;
     outcome
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::net::TcpStream;
 
-use super::{admit, last_word, read_more, tell_refused, write};
+use super::{admit, last_word, read_more, tell_misused, tell_refused, write};
 use crate::{
     carry::{self, NoWay},
     dial,
@@ -23,11 +23,15 @@ pub async fn serve(
     mut early: Vec<u8>,
 ) -> io::Result<()> {
     let greeting = loop {
-        match socks::greeting(&early).map_err(invalid)? {
-            Parsed::Incomplete => read_more(&mut client, &mut early).await?,
-            Parsed::Complete { message, taken } => {
+        match socks::greeting(&early) {
+            Ok(Parsed::Incomplete) => read_more(&mut client, &mut early).await?,
+            Ok(Parsed::Complete { message, taken }) => {
                 early.drain(..taken.min(early.len()));
                 break message;
+            }
+            Err(error) => {
+                tell_misused(shared, &origin, Way::Socks, &error.to_string()).await;
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
         }
     };
@@ -42,16 +46,21 @@ pub async fn serve(
                 early.drain(..taken.min(early.len()));
                 break message;
             }
-            Err(error) => return last_word(&mut client, &answer(error.reply())).await,
+            Err(error) => {
+                tell_misused(shared, &origin, Way::Socks, &error.to_string()).await;
+                return last_word(&mut client, &answer(error.reply())).await;
+            }
         }
     };
     if request.command != Command::Connect {
+        tell_misused(shared, &origin, Way::Socks, "another command of SOCKS than CONNECT").await;
         return last_word(&mut client, &answer(Reply::CommandNotSupported)).await;
     }
     let host = match request.destination {
         Destination::Ip(address) => address.to_string(),
         Destination::Name(name) => name,
     };
+    shared.look_at_name(&host).await;
     let journey = match admit(shared, &host, request.port, &origin, Way::Socks) {
         Ok(journey) => journey,
         Err((shown, denial)) => {
@@ -83,8 +92,4 @@ pub async fn serve(
 
 fn answer(reply: Reply) -> Vec<u8> {
     socks::reply(reply, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))
-}
-
-fn invalid(error: socks::SocksError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
 }

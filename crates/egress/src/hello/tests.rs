@@ -164,10 +164,22 @@ fn an_encrypted_hello_is_said_to_be_one() {
 
 #[test]
 fn what_is_not_tls_is_known_by_its_first_wrong_byte() {
-    for bytes in
-        [&b"GET / HTTP/1.1"[..], b"\x80\x2e\x01\x03\x01", b"\x15", b"\x16\x02", b"\x16\x03\x04", b"\0"]
-    {
+    for bytes in [&b"GET / HTTP/1.1"[..], b"\x80\x2e\x02", b"\x19", b"\0"] {
         assert_eq!(same_for_every_part(bytes), Hello::NotTls, "{bytes:?}");
+    }
+}
+
+#[test]
+fn what_some_server_takes_for_tls_is_not_passed_as_something_else() {
+    for bytes in [&b"\x80\x2e\x01\x03\x01"[..], b"\x80\x2e\x01\0\x02", b"\x14", b"\x15", b"\x17"] {
+        assert_eq!(same_for_every_part(bytes), Hello::Malformed, "{bytes:?}");
+    }
+    // The version of a record is ignored, by servers as by us.
+    let mut bytes = with_extensions(&[(0, &names(&[(0, b"a.example")]))]);
+    for (major, minor) in [(3, 4), (3, 255), (2, 0), (15, 1)] {
+        (bytes[1], bytes[2]) = (major, minor);
+        let named = Hello::ClientHello { server_name: Some("a.example".to_owned()), encrypted: false };
+        assert_eq!(same_for_every_part(&bytes), named);
     }
 }
 

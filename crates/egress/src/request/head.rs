@@ -132,6 +132,11 @@ impl Head {
         if form == Form::Authority && !matches!(head.framing, Framing::Empty | Framing::Length(0)) {
             return Err(RequestError::BodyOfConnect);
         }
+        let is_empty = matches!(head.framing, Framing::Empty | Framing::Length(0));
+        if !is_empty && (head.method.eq_ignore_ascii_case("GET") || head.method.eq_ignore_ascii_case("HEAD"))
+        {
+            return Err(RequestError::BodyOfGet);
+        }
         Ok(Head { bytes, ..head })
     }
 }

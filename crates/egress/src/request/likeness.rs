@@ -29,41 +29,57 @@ pub enum Status {
     NotHttp,
 }
 
-/// Whether `bytes`, all that a client sent so far, begin with a request line: a method of any name, a target,
-/// and a version. A line without a version (HTTP/0.9) is none. A first line that begins like one and goes on
-/// for more than 8 KiB counts as one.
+/// Whether `bytes`, all that a client sent so far, begin with what some server takes for a request line: a
+/// method of any name, blanks of any kind, and somewhere a version; or a method that is known, without one. A
+/// first line that begins like one and goes on for more than 8 KiB counts as one.
 pub fn looks_like_http(bytes: &[u8]) -> Likeness {
-    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let seen = bytes.get(..MAX_LINE).unwrap_or(bytes);
-    let start = seen.iter().position(|byte| !is_end(byte)).unwrap_or(seen.len());
+    let start = seen.iter().position(|byte| !is_blank(*byte)).unwrap_or(seen.len());
     let line = seen.get(start..).unwrap_or_default();
-    let length = line.iter().position(is_end);
+    let length = line.iter().position(|byte| *byte == b'\n');
     let line = length.and_then(|length| line.get(..length)).unwrap_or(line);
 
     let method = line.iter().position(|byte| !is_token(*byte)).unwrap_or(line.len());
-    let rest = line.get(method..).unwrap_or_default();
-    // A server may read what is not ASCII in a target; a control character it refuses.
-    if method == 0 && !rest.is_empty()
-        || !matches!(rest, [] | [b' ' | b'\t', ..])
-        || rest.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t')
-    {
+    let (method, rest) = line.split_at_checked(method).unwrap_or((line, &[]));
+    if rest.first().is_some_and(|byte| method.is_empty() || !is_blank(*byte)) {
         return Likeness::No;
     }
     match length {
-        Some(_) if line == b"PRI * HTTP/2.0" => Likeness::Yes(Protocol::Http2),
-        Some(_) if ends_with_version(rest) => Likeness::Yes(Protocol::Http1),
+        Some(_) if line.trim_ascii_end() == b"PRI * HTTP/2.0" => Likeness::Yes(Protocol::Http2),
+        Some(_) if has_version(rest) || METHODS.contains(&method) => Likeness::Yes(Protocol::Http1),
         Some(_) => Likeness::No,
         None if bytes.len() < MAX_LINE => Likeness::Undecided,
-        None if rest.is_empty() => Likeness::No,
         None => Likeness::Yes(Protocol::Http1),
     }
 }
 
-/// Whether what follows the method is a target and `HTTP/` with something.
-fn ends_with_version(rest: &[u8]) -> bool {
-    let mut words = rest.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
-    let version = words.next_back().and_then(|word| word.get(..5)).unwrap_or_default();
-    version.eq_ignore_ascii_case(b"HTTP/") && words.next().is_some()
+/// Servers take these without a version, too (HTTP/0.9), and then read header fields all the same.
+const METHODS: [&[u8]; 14] = [
+    b"GET",
+    b"HEAD",
+    b"POST",
+    b"PUT",
+    b"DELETE",
+    b"CONNECT",
+    b"OPTIONS",
+    b"TRACE",
+    b"PATCH",
+    b"PROPFIND",
+    b"SEARCH",
+    b"QUERY",
+    b"PURGE",
+    b"LINK",
+];
+
+/// What any server splits a line at: blanks of ASCII, separators, and those of Latin-1.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | 0x1c..=b' ' | 0x85 | 0xa0)
+}
+
+/// Whether a word that follows the method is `HTTP/` with something.
+fn has_version(rest: &[u8]) -> bool {
+    rest.split(|byte| is_blank(*byte))
+        .any(|word| word.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"HTTP/")))
 }
 
 /// RFC 9110, 5.6.2.
@@ -126,7 +142,7 @@ mod tests {
             b"\r\n\r\nGET / HTTP/1.0\r\nHost: a\r\n",
             b"get /x HTTP/1.1\n",
             b"M-SEARCH * HTTP/1.1\r\n",
-            b"FOO!bar http://a/b HTTP/1.9\r",
+            b"FOO!bar http://a/b HTTP/1.9\r\n",
             b"CONNECT a:443 HTTP/1.1\r\n",
         ] {
             assert_eq!(likeness(line), HTTP1, "{line:?}");
@@ -142,6 +158,15 @@ mod tests {
             b"GET /\xc3\xa9 HTTP/1.1\r\n",
             b"GET / http/1.1\r\n",
             b"GET / HTTP/3\r\n",
+            b" GET / HTTP/1.1\n",
+            b"GET /\r\n",
+            b"GET /\x01 HTTP/1.1\r\n",
+            b"GET /\x7f HTTP/1.1\r\n",
+            b"GET\x0b/\x0cHTTP/1.1\r\n",
+            b"GET\r/\rHTTP/1.1\n",
+            b"GET\x1c/\x1cHTTP/1.1\r\n",
+            b"GET\xa0/\x85HTTP/1.1\r\n",
+            b"GET HTTP/1.1\r\n",
         ] {
             assert_eq!(likeness(line), HTTP1, "{line:?}");
         }
@@ -157,19 +182,16 @@ mod tests {
         for bytes in [
             &b"\x16\x03\x01"[..],
             b"\0",
-            b" GET",
             b"{\"",
             b"\xff",
             b"GET\0",
-            b"GET / \x01",
             b"GET/\x7f",
             b"GET(",
-            b"*1\r",
+            b"*1\r\n",
+            b"get key\r\n",
             b"SSH-2.0-OpenSSH_9.6\r\n",
             b"EHLO mail.example.com\r\n",
-            b"GET /\r\n",
             b"HTTP/1.1\r\n",
-            b"GET HTTP/1.1\r\n",
         ] {
             assert_eq!(likeness(bytes), Likeness::No, "{bytes:?}");
         }
@@ -188,8 +210,8 @@ mod tests {
         let line = [b"GET /".to_vec(), vec![b'a'; MAX_LINE]].concat();
         assert_eq!(looks_like_http(&line[..MAX_LINE - 1]), Likeness::Undecided);
         assert_eq!(likeness(&line), HTTP1);
-        assert_eq!(likeness(&vec![b'a'; MAX_LINE]), Likeness::No);
-        assert_eq!(likeness(&vec![b'\n'; MAX_LINE]), Likeness::No);
+        assert_eq!(likeness(&vec![b'a'; MAX_LINE]), HTTP1);
+        assert_eq!(likeness(&vec![b'\n'; MAX_LINE]), HTTP1);
     }
 
     fn status(bytes: &[u8]) -> Status {

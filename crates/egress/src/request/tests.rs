@@ -280,7 +280,10 @@ fn a_length_that_is_in_doubt_is_refused() {
         RequestError::BodyOfConnect
     );
     let most = format!("Content-Length: {}\r\n", i64::MAX);
-    assert_eq!(head(&get(&most)).framing, Framing::Length(i64::MAX as u64));
+    let post = format!("POST / HTTP/1.1\r\nHost: a.example\r\n{most}\r\n");
+    assert_eq!(head(post.as_bytes()).framing, Framing::Length(i64::MAX as u64));
+    // Some servers do not read it, and take it for the next request.
+    assert_eq!(error(&get(&most)), RequestError::BodyOfGet);
 }
 
 #[test]
@@ -388,7 +391,7 @@ fn http2_never_follows_an_upgrade() {
 fn a_connection_may_end_between_requests_only() {
     let mut tracker = Tracker::new();
     assert!(tracker.is_between_requests());
-    run(&mut tracker, [&b"GET"[..]]);
+    run(&mut tracker, [&b"PUT"[..]]);
     assert!(!tracker.is_between_requests());
     run(&mut tracker, [&b" / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n"[..]]);
     assert!(!tracker.is_between_requests());

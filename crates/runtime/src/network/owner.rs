@@ -11,7 +11,26 @@ use lazaret_sandbox::linux::launch::Sandbox;
 use crate::processes;
 
 /// Looking longer than this is not worth it.
-const PATIENCE: Duration = Duration::from_millis(5);
+const PATIENCE: Duration = Duration::from_millis(2);
+/// So many look-ups in a second: who floods is known by then.
+const A_SECOND: u32 = 20;
+
+/// Rations look-ups: while one is made nothing else is.
+#[derive(Debug, Default)]
+pub struct Ration {
+    second: Option<Instant>,
+    taken: u32,
+}
+
+impl Ration {
+    fn take(&mut self) -> bool {
+        if self.second.is_none_or(|began| began.elapsed() >= Duration::from_secs(1)) {
+            (self.second, self.taken) = (Some(Instant::now()), 0);
+        }
+        self.taken += 1;
+        self.taken <= A_SECOND
+    }
+}
 
 /// Who did something, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,14 +47,14 @@ pub enum Protocol {
 }
 
 impl Owner {
-    pub fn of(origin: &Origin, sandbox: Option<&Sandbox>, protocol: Protocol) -> Owner {
+    pub fn of(origin: &Origin, sandbox: Option<&Sandbox>, protocol: Protocol, ration: &mut Ration) -> Owner {
         match origin {
             Origin::Process { pid, name } => Owner { pid: *pid, name: name.clone() },
-            Origin::Port(port) => {
+            Origin::Port(port) if ration.take() => {
                 let name = sandbox.and_then(Sandbox::proc).and_then(|proc| by_port(proc, protocol, *port));
                 Owner { pid: 0, name: name.unwrap_or_default() }
             }
-            Origin::Host => Owner::default(),
+            Origin::Port(_) | Origin::Host => Owner::default(),
         }
     }
 }

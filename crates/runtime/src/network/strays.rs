@@ -18,7 +18,7 @@ use lazaret_sandbox::linux::{
 };
 
 use super::{
-    owner::{Owner, Protocol},
+    owner::{Owner, Protocol, Ration},
     violation,
 };
 use crate::{
@@ -37,6 +37,7 @@ pub struct Strays {
     senders: HashMap<SocketAddr, Owner>,
     second: Option<(Instant, usize)>,
     paused: Option<Instant>,
+    ration: Ration,
 }
 
 impl Strays {
@@ -83,10 +84,10 @@ impl Strays {
         if self.senders.len() >= REMEMBERED {
             self.senders.clear();
         }
-        let owner = self
-            .senders
-            .entry(to)
-            .or_insert_with(|| Owner::of(&Origin::Port(stray.source.port()), Some(sandbox), Protocol::Udp));
+        let owner = self.senders.entry(to).or_insert_with(|| {
+            let origin = Origin::Port(stray.source.port());
+            Owner::of(&origin, Some(sandbox), Protocol::Udp, &mut self.ration)
+        });
         let query = (to.port() == 53).then(|| wire::read_query(&stray.payload).ok()).flatten();
         match query {
             Some(query) => look_up(owner.clone(), &query, gate),

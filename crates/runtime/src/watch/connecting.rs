@@ -76,6 +76,7 @@ impl Watch<'_> {
     ) -> io::Result<Verdict> {
         let socket = task.descriptor(number)?;
         let looked = look_at(&socket)?;
+        self.forget_the_dead(sandbox);
         // Datagrams go nowhere; connecting their sockets is how a program learns its own address.
         let begins = looked.is_stream && !looked.has_peer;
         match if begins { self.network.course(to) } else { Course::Plain } {
@@ -94,6 +95,25 @@ impl Watch<'_> {
                 let passage = Passage::Dial(target, slot, origin_of(call, task));
                 self.hand_socket(sandbox, call, &socket, address, flags, Some(passage))
             }
+        }
+    }
+
+    /// Callers that were killed while they waited leave their place to others.
+    fn forget_the_dead(&mut self, sandbox: &Sandbox) {
+        const FEW: usize = 16;
+        if self.dialling.len() < FEW {
+            return;
+        }
+        let Some(listener) = sandbox.listener() else { return };
+        let dead: Vec<u64> = self
+            .dialling
+            .iter()
+            .filter(|(_, dialling)| !listener.is_waiting(dialling.notification.id))
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        for ticket in dead {
+            self.dialling.remove(&ticket);
+            self.network.abandon(ticket);
         }
     }
 

@@ -331,7 +331,7 @@ impl Broker {
         };
         let of_ip = matches!(domain, AddressFamily::INET | AddressFamily::INET6);
         if of_ip && self.network == Network::Own && is_foreign(socket)? {
-            return Err(Errno::ACCESS.into());
+            return Err(Stop::Refused(PathBuf::from("(of the network outside)")));
         }
         let when_taken = match request.flags {
             CAPTURE => Some(WhenTaken::CaptureElsewhere),

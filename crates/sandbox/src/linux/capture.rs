@@ -54,6 +54,10 @@ pub fn capture(socket: BorrowedFd<'_>, address: &[u8], when_taken: WhenTaken) ->
     }
     free_to_bind(&listener, family)?;
     let wanted = for_family(wanted, family)?;
+    if when_taken == WhenTaken::LeaveIt && wanted.ip() == Ipv6Addr::LOCALHOST && is_taken_v4(wanted.port())? {
+        // Whoever means `localhost` tries this address first, and there goes on to the server inside.
+        return Ok(Captured::Taken);
+    }
     match bind(&listener, &wanted).and_then(|()| listen(&listener, 1)) {
         Ok(()) => {}
         Err(Errno::ADDRINUSE) if when_taken == WhenTaken::LeaveIt => return Ok(Captured::Taken),
@@ -68,6 +72,13 @@ pub fn capture(socket: BorrowedFd<'_>, address: &[u8], when_taken: WhenTaken) ->
 /// Every address is local here by its route, which is enough for IPv4; IPv6 asks for the interface's own.
 fn free_to_bind(socket: &OwnedFd, family: AddressFamily) -> Result<(), Errno> {
     if family == AddressFamily::INET6 { sockopt::set_ip_freebind(socket, true) } else { Ok(()) }
+}
+
+/// Does somebody inside listen at 127.0.0.1?
+fn is_taken_v4(port: u16) -> io::Result<bool> {
+    let probe = socket_with(AddressFamily::INET, SocketType::STREAM, FLAGS, None)?;
+    sockopt::set_socket_reuseaddr(&probe, true)?;
+    Ok(bind(&probe, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))) == Err(Errno::ADDRINUSE))
 }
 
 fn capture_elsewhere(

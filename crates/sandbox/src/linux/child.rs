@@ -431,8 +431,8 @@ impl Child {
         // A session of its own: the caller's terminal is not ours to control.
         rustix::process::setsid().map_err(failed("start a session"))?;
         let Terminal::Own { rows, columns } = terminal else {
-            return inherited::close_directories_among_streams()
-                .map_err(failed("close a directory on a standard stream"));
+            return inherited::close_doors_among_streams()
+                .map_err(failed("close what a standard stream would lead to"));
         };
         let master = rustix::fs::openat(
             CWD,

@@ -1,20 +1,26 @@
 //! What the new process has of its caller and must not keep: words in memory, doors on streams.
 
-use std::{io, os::fd::AsFd};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
 use super::sys;
 
-/// A directory on a standard stream would be a door out of the view.
-pub fn close_directories_among_streams() -> io::Result<()> {
+/// A directory on a standard stream would be a door out of the view, a socket of the host's network that is not
+/// a finished connection one into that network.
+pub fn close_doors_among_streams() -> io::Result<()> {
     for number in 0..3 {
-        let stat = match number {
-            0 => rustix::fs::fstat(rustix::stdio::stdin()),
-            1 => rustix::fs::fstat(rustix::stdio::stdout()),
-            _ => rustix::fs::fstat(rustix::stdio::stderr()),
+        let stream = match number {
+            0 => rustix::stdio::stdin(),
+            1 => rustix::stdio::stdout(),
+            _ => rustix::stdio::stderr(),
         };
-        if stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir()) {
+        let is_directory = rustix::fs::fstat(stream)
+            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir());
+        if is_directory || is_open_to_the_network(stream) {
             let flags = OFlags::RDWR | OFlags::CLOEXEC;
             match rustix::fs::openat(CWD, c"/dev/null", flags, Mode::empty()) {
                 Ok(null) => sys::duplicate_to_stdio(null.as_fd(), number),
@@ -23,6 +29,14 @@ pub fn close_directories_among_streams() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn is_open_to_the_network(stream: BorrowedFd<'_>) -> bool {
+    use rustix::net::{AddressFamily, SocketType, getpeername, sockopt};
+    let of_ip = matches!(sockopt::socket_domain(stream), Ok(AddressFamily::INET | AddressFamily::INET6));
+    let connected = sockopt::socket_type(stream) == Ok(SocketType::STREAM)
+        && getpeername(stream).is_ok_and(|peer| peer.is_some());
+    of_ip && !connected
 }
 
 /// The supervisor's arguments and environment are in this memory, too, and /proc shows them: nothing inside
