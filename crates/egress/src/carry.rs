@@ -88,8 +88,12 @@ impl Journey {
         let addresses =
             guard::addresses(&shared.gate, &shared.resolver, &self.target).await.map_err(NoWay::Denied)?;
         let server = shared.until_over(dial::dial(&addresses)).await.map_err(NoWay::Unreachable)?;
-        self.address.set(server.peer_addr().ok().map(|peer| peer.ip()));
+        self.has_arrived(&server);
         Ok(server)
+    }
+
+    pub fn has_arrived(&self, server: &TcpStream) {
+        self.address.set(server.peer_addr().ok().map(|peer| peer.ip()));
     }
 
     pub fn traffic(&self) -> &Traffic {

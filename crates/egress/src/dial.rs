@@ -1,6 +1,6 @@
 //! Connects to the outside: to the addresses that were checked, and to nothing else.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, os::fd::OwnedFd, time::Duration};
 
 use tokio::{net::TcpStream, time::timeout};
 
@@ -34,6 +34,23 @@ pub async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         Err(last)
     };
     timeout(DIALLING, tried).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// A service of this very host answers at once, or it is dialled as everybody is.
+pub fn dial_at_once(addresses: &[SocketAddr]) -> Option<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+    let address = addresses.first().filter(|address| address.ip().is_loopback())?;
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None).ok()?;
+    match connect(&socket, address) {
+        Ok(()) => Some(socket),
+        // On loopback that is: connected, as soon as this call has returned.
+        Err(rustix::io::Errno::INPROGRESS) => {
+            rustix::net::getpeername(&socket).is_ok_and(|peer| peer.is_some()).then_some(socket)
+        }
+        Err(_) => None,
+    }
 }
 
 /// As a system call would have said it.

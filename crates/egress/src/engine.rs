@@ -64,6 +64,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 enum Command {
     Carry {
         end: OwnedFd,
+        /// The outside, if it has been dialled already.
+        server: Option<OwnedFd>,
         target: Target,
         slot: Slot,
         origin: Origin,
@@ -120,8 +122,8 @@ impl Engine {
     }
 
     /// Carries what comes from `end`, the outer end of a captured connection.
-    pub fn carry(&self, end: OwnedFd, target: Target, slot: Slot, origin: Origin) {
-        let _ = self.commands.send(Command::Carry { end, target, slot, origin });
+    pub fn carry(&self, end: OwnedFd, server: Option<OwnedFd>, target: Target, slot: Slot, origin: Origin) {
+        let _ = self.commands.send(Command::Carry { end, server, target, slot, origin });
     }
 
     /// Dials first; [`Event::Dialled`] tells how it went, and [`Engine::attach`] brings the other end.
@@ -373,14 +375,19 @@ async fn attend(
     loop {
         tokio::select! {
             command = commands.recv() => match command {
-                Some(Command::Carry { end, target, slot, origin }) => {
+                Some(Command::Carry { end, server, target, slot, origin }) => {
                     let journey = Journey::new(shared, target, slot, origin, Way::Transparent);
                     let shared = Rc::clone(shared);
                     let under_way = UnderWay::new(&shared);
                     spawn_local(async move {
                         let _under_way = under_way;
-                        if let Ok(client) = stream(end) {
-                            carry::dial_and_carry(&shared, client, journey).await;
+                        match (stream(end), server.map(stream)) {
+                            (Ok(client), Some(Ok(server))) => {
+                                journey.has_arrived(&server);
+                                carry::carry(&shared, client, server, journey, Vec::new()).await;
+                            }
+                            (Ok(client), _) => carry::dial_and_carry(&shared, client, journey).await,
+                            (Err(_), _) => {}
                         }
                     });
                 }
@@ -476,7 +483,7 @@ mod tests {
         let (inner, outer) = std::os::unix::net::UnixStream::pair().unwrap();
         let target = engine_target();
         let slot = Arc::new(Gate::new(Rules::compile(&NetworkPolicy::default()).unwrap())).enter().unwrap();
-        engine.carry(outer.into(), target, slot, Origin::Host);
+        engine.carry(outer.into(), None, target, slot, Origin::Host);
         // Its other end is closed: nothing of it is kept open for ever.
         let mut byte = [0];
         assert_eq!(std::io::Read::read(&mut &inner, &mut byte).unwrap(), 0);

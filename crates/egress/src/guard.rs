@@ -44,11 +44,12 @@ pub async fn addresses(gate: &Gate, resolver: &Resolver, target: &Target) -> Res
     those_allowed(gate, target, found)
 }
 
-/// What can be said before a name server is asked: an address that is refused is refused at once.
-pub fn judge_early(gate: &Gate, target: &Target) -> Result<(), Denial> {
+/// What can be said before a name server is asked: an address that is refused is refused at once. Returns the
+/// addresses that are known to be allowed.
+pub fn judge_early(gate: &Gate, target: &Target) -> Result<Vec<SocketAddr>, Denial> {
     match known(gate, target) {
-        Some(known) => those_allowed(gate, target, known).map(drop),
-        None => Ok(()),
+        Some(known) => those_allowed(gate, target, known),
+        None => Ok(Vec::new()),
     }
 }
 
@@ -95,9 +96,11 @@ fn judge(gate: &Gate, target: &Target, address: IpAddr) -> Verdict {
         return Verdict::Allow { rule: target.rule.clone() };
     }
     match rules.judge_address(&target.host, address, target.port) {
-        Verdict::Allow { .. } if is_own(address) => {
-            rules.judge_own_address(&target.host, address, target.port)
-        }
+        Verdict::Allow { .. } => match rules.judge_own_address(&target.host, address, target.port) {
+            // Whether it is, has to be asked of the kernel.
+            Verdict::Deny(denial) if is_own(address) => Verdict::Deny(denial),
+            _ => Verdict::Allow { rule: target.rule.clone() },
+        },
         verdict => verdict,
     }
 }

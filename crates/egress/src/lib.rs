@@ -8,7 +8,7 @@
 
 pub mod carry;
 mod check;
-mod dial;
+pub mod dial;
 pub mod dns;
 mod door;
 pub mod engine;

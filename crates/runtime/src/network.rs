@@ -2,6 +2,7 @@
 //! sent to nowhere, and the counts of it all.
 
 mod owner;
+mod pool;
 mod strays;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
 
 use lazaret_audit::{AuditError, EventKind};
 use lazaret_egress::{
+    dial::dial_at_once,
     dns::QUERIES_PER_SECOND,
     engine::{Doors, Engine, Published},
     event::{Answered, Closed, Event, Looked, Origin, Refused, Way},
@@ -64,6 +66,8 @@ pub enum Course {
         slot: Slot,
         /// Only if nobody inside listens there.
         unless_taken: bool,
+        /// The outside, if it answered at once.
+        server: Option<OwnedFd>,
     },
     Deny(Denial),
 }
@@ -77,6 +81,7 @@ pub struct Network {
     published: Vec<Published>,
     queries_per_second: Option<u64>,
     strays: strays::Strays,
+    pub pool: pool::Pool,
     inbound: HashMap<u64, u64>,
     next_inbound: u64,
     counts: NetworkReport,
@@ -130,6 +135,8 @@ pub enum News {
     Dialled { ticket: u64, errno: i32 },
     /// A connection to this port inside is wanted, under this number.
     Inbound { id: u64, port: u16 },
+    /// The carrying thread is gone.
+    Lost,
 }
 
 /// Where ports of the host are asked for, before anything is started.
@@ -205,17 +212,18 @@ impl Network {
             if self.engine.is_none() {
                 return Err(lost(&target));
             }
-            guard::judge_early(gate, &target)?;
+            let addresses = guard::judge_early(gate, &target)?;
             let slot = gate.admit(&target)?;
-            Ok(Course::Capture { target, slot, unless_taken: inside })
+            let server = if inside { None } else { dial_at_once(&addresses) };
+            Ok(Course::Capture { target, slot, unless_taken: inside, server })
         });
         admitted.unwrap_or_else(Course::Deny)
     }
 
     /// The other end of a captured connection.
-    pub fn carry(&self, end: OwnedFd, target: Target, slot: Slot, origin: Origin) {
+    pub fn carry(&self, end: OwnedFd, server: Option<OwnedFd>, target: Target, slot: Slot, origin: Origin) {
         if let Some(engine) = &self.engine {
-            engine.carry(end, target, slot, origin);
+            engine.carry(end, server, target, slot, origin);
         }
     }
 
@@ -322,9 +330,7 @@ impl Network {
             match event {
                 Event::Dialled { ticket, errno } => news.push(News::Dialled { ticket, errno }),
                 Event::Inbound { ticket, port } => {
-                    // A number that no waiting call has: those are given by the kernel and begin anywhere.
-                    self.next_inbound = self.next_inbound.wrapping_add(1);
-                    let id = self.next_inbound;
+                    let id = self.new_errand();
                     self.inbound.insert(id, ticket);
                     news.push(News::Inbound { id, port });
                 }
@@ -350,6 +356,7 @@ impl Network {
                 })?,
                 Event::Failed { why } => {
                     self.engine = None;
+                    news.push(News::Lost);
                     record.event(
                         EventKind::SecurityAlert,
                         &[
@@ -518,6 +525,12 @@ impl Network {
             };
             News::Violation(Box::new(violation(owner, peer, &denial)))
         }))
+    }
+
+    /// A number that no waiting call has: those are given by the kernel and begin anywhere.
+    pub fn new_errand(&mut self) -> u64 {
+        self.next_inbound = self.next_inbound.wrapping_add(1);
+        self.next_inbound
     }
 
     fn count(&mut self, host: &str, port: u16) -> Option<&mut HostCounts> {

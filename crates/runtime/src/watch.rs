@@ -15,10 +15,7 @@ use std::{
 };
 
 use lazaret_audit::{AuditError, EventKind};
-use lazaret_egress::{
-    event::Origin,
-    gate::{Slot, Target},
-};
+use lazaret_egress::gate::{Slot, Target};
 use lazaret_policy::{
     Policy,
     schema::OnEscape,
@@ -99,8 +96,10 @@ struct Pending {
 /// Where the other end of a captured connection goes.
 #[derive(Debug)]
 enum Passage {
-    /// It is dialled now.
-    Dial(Target, Slot, Origin),
+    /// It is dialled now, unless it has been.
+    Dial(Target, Slot, Option<OwnedFd>),
+    /// Somebody inside may have the port; if nobody does, it is dialled before its caller goes on.
+    DialIfRefused { target: Target, slot: Slot, address: Vec<u8>, socket: OwnedFd },
     /// It has been dialled.
     Dialled(u64),
 }
@@ -112,6 +111,8 @@ struct Dialling {
     /// The address that was judged: what is in memory may be another by now.
     address: Vec<u8>,
     socket: OwnedFd,
+    /// How it is captured then.
+    flags: u32,
 }
 
 #[derive(Debug)]
@@ -269,6 +270,10 @@ impl<'a> Watch<'a> {
         record: &mut Record<'_>,
     ) -> Result<After, AuditError> {
         let Some(pending) = self.pending.remove(&reply.id) else {
+            if self.network.pool.is_mine(reply.id) {
+                self.network.pool.fill(reply.descriptor.into_iter().chain(reply.sockets));
+                return Ok(After::GoOn);
+            }
             let end = match (reply.errno, reply.descriptor) {
                 (0, Some(end)) => Ok(end),
                 (errno, _) => Err(errno),
@@ -278,7 +283,7 @@ impl<'a> Watch<'a> {
             return Ok(After::GoOn);
         };
         if let Some(passage) = pending.passage {
-            self.pass(listener, reply, passage);
+            self.pass(listener, &pending.notification, reply.errno, reply.descriptor, passage);
             return Ok(After::GoOn);
         }
         match (reply.errno, &reply.descriptor) {

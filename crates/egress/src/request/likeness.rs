@@ -49,6 +49,8 @@ pub fn looks_like_http(bytes: &[u8]) -> Likeness {
         Some(_) if has_version(rest) || METHODS.contains(&method) => Likeness::Yes(Protocol::Http1),
         Some(_) => Likeness::No,
         None if bytes.len() < MAX_LINE => Likeness::Undecided,
+        // No server has a method as long as that.
+        None if rest.is_empty() && !method.is_empty() => Likeness::No,
         None => Likeness::Yes(Protocol::Http1),
     }
 }
@@ -210,7 +212,7 @@ mod tests {
         let line = [b"GET /".to_vec(), vec![b'a'; MAX_LINE]].concat();
         assert_eq!(looks_like_http(&line[..MAX_LINE - 1]), Likeness::Undecided);
         assert_eq!(likeness(&line), HTTP1);
-        assert_eq!(likeness(&vec![b'a'; MAX_LINE]), HTTP1);
+        assert_eq!(likeness(&vec![b'a'; MAX_LINE]), Likeness::No);
         assert_eq!(likeness(&vec![b'\n'; MAX_LINE]), HTTP1);
     }
 

@@ -7,13 +7,17 @@ use std::{
 };
 
 use lazaret_audit::{AuditError, EventKind};
-use lazaret_egress::event::Origin;
+use lazaret_egress::{
+    event::Origin,
+    gate::{Slot, Target},
+};
 use lazaret_policy::{
     network::{Denial, Reason},
     violation::{Indicator, Severity},
 };
 use lazaret_sandbox::linux::{
-    errand::{CAPTURE, CAPTURE_UNLESS_TAKEN, Operation, Reply, Request},
+    capture::{Captured, WhenTaken, capture_by, is_in_the_way, of_one_network},
+    errand::{CAPTURE, CAPTURE_UNLESS_TAKEN, Operation, Request},
     launch::Sandbox,
     network::address_of,
     notify::{Listener, Notification, Task},
@@ -30,6 +34,9 @@ use crate::{
     record::{Peer, Record},
 };
 
+const EINPROGRESS: i32 = 115;
+const ETIMEDOUT: i32 = 110;
+const ECONNREFUSED: i32 = 111;
 const ENETUNREACH: i32 = 101;
 const EOPNOTSUPP: i32 = 95;
 
@@ -82,17 +89,19 @@ impl Watch<'_> {
         match if begins { self.network.course(to) } else { Course::Plain } {
             Course::Plain => self.hand_socket(sandbox, call, &socket, address, 0, None),
             Course::Deny(denial) => Ok(self.refuse_connection(call, task, to, &denial)),
-            Course::Capture { target, slot, unless_taken: false } if looked.waits => {
+            Course::Capture { target, slot, unless_taken: false, server: None } if looked.waits => {
                 // Its caller waits in any case, and so it can be told how dialling went.
-                let origin = origin_of(call, task);
-                if let Some(ticket) = self.network.dial(target, slot, origin) {
-                    self.dialling.insert(ticket, Dialling { notification: *call, address, socket });
-                }
+                self.dial(target, slot, Dialling { notification: *call, address, socket, flags: CAPTURE });
                 Ok(Verdict::Handled)
             }
-            Course::Capture { target, slot, unless_taken } => {
+            Course::Capture { target, slot, unless_taken: true, .. } if looked.waits => {
+                let copy = socket.try_clone()?;
+                let passage = Passage::DialIfRefused { target, slot, address: address.clone(), socket: copy };
+                self.hand_socket(sandbox, call, &socket, address, 0, Some(passage))
+            }
+            Course::Capture { target, slot, unless_taken, server } => {
                 let flags = if unless_taken { CAPTURE_UNLESS_TAKEN } else { CAPTURE };
-                let passage = Passage::Dial(target, slot, origin_of(call, task));
+                let passage = Passage::Dial(target, slot, server);
                 self.hand_socket(sandbox, call, &socket, address, flags, Some(passage))
             }
         }
@@ -117,6 +126,15 @@ impl Watch<'_> {
         }
     }
 
+    /// Its caller waits; `false` when nobody can dial.
+    fn dial(&mut self, target: Target, slot: Slot, dialling: Dialling) -> bool {
+        let ticket = self.network.dial(target, slot, origin_of(&dialling.notification));
+        if let Some(ticket) = ticket {
+            self.dialling.insert(ticket, dialling);
+        }
+        ticket.is_some()
+    }
+
     /// Lets init connect a socket to an address that is no path: nothing of its caller is needed but the socket.
     fn hand_socket(
         &mut self,
@@ -132,6 +150,14 @@ impl Watch<'_> {
         }
         let Some(listener) = sandbox.listener().filter(|listener| listener.is_waiting(call.id)) else {
             return Ok(Verdict::Handled);
+        };
+        let passage = match passage {
+            None => None,
+            Some(passage) if flags != CAPTURE => Some(passage),
+            Some(passage) => match self.capture_here(sandbox, listener, call, socket, &address, passage) {
+                Some(passage) => Some(passage),
+                None => return Ok(Verdict::Handled),
+            },
         };
         let request = Request { flags, other: address, ..errand(call.id, Operation::Connect) };
         if sandbox.act(&request, &[socket.as_fd(), socket.as_fd()]).is_err() {
@@ -150,22 +176,78 @@ impl Watch<'_> {
         Ok(Verdict::Handled)
     }
 
-    /// Init has captured a connection, or not: its caller goes on, and the other end is carried.
-    pub(super) fn pass(&mut self, listener: &Listener, reply: Reply, passage: Passage) {
-        let Reply { id, errno, descriptor, .. } = reply;
-        match (descriptor, passage) {
-            (Some(end), Passage::Dial(target, slot, origin)) => {
-                self.network.carry(end, target, slot, origin);
+    /// Captures a connection without init, by a socket from the pool. Returns the passage when that cannot be.
+    fn capture_here(
+        &mut self,
+        sandbox: &Sandbox,
+        listener: &Listener,
+        call: &Notification,
+        socket: &OwnedFd,
+        address: &[u8],
+        passage: Passage,
+    ) -> Option<Passage> {
+        let Ok(family) = rustix::net::sockopt::socket_domain(socket) else { return Some(passage) };
+        let spare = self.network.pool.take(family);
+        if let Some(wanted) = self.network.pool.wants(family) {
+            let number = self.network.new_errand();
+            let request =
+                Request { device: wanted.v4, mode: wanted.v6 as u32, ..errand(number, Operation::Sockets) };
+            if sandbox.act(&request, &[]).is_ok() {
+                self.network.pool.asked(number);
             }
-            (Some(end), Passage::Dialled(ticket)) => self.network.attach(ticket, end),
-            // Somebody inside had the port, or it failed.
-            (None, Passage::Dialled(ticket)) => self.network.abandon(ticket),
-            (None, Passage::Dial(..)) => {}
         }
+        let spare = spare.filter(|spare| of_one_network(spare.as_fd(), socket.as_fd()).unwrap_or(false));
+        let Some(spare) = spare else { return Some(passage) };
+        match capture_by(&spare, socket.as_fd(), address, WhenTaken::CaptureElsewhere) {
+            Ok(Captured::Yes { end, connected }) => {
+                let errno = connected.err().map_or(0, |_| EINPROGRESS);
+                self.pass(listener, call, errno, Some(end), passage);
+            }
+            Ok(Captured::Taken) => return Some(passage),
+            Err(error) if is_in_the_way(&error) => return Some(passage),
+            Err(error) => {
+                if error.raw_os_error() == Some(ETIMEDOUT) {
+                    self.network.pool.distrust();
+                }
+                self.pass(listener, call, error.raw_os_error().unwrap_or(EACCES), None, passage);
+            }
+        }
+        None
+    }
+
+    /// Init has captured a connection, or not: its caller goes on, and the other end is carried.
+    pub(super) fn pass(
+        &mut self,
+        listener: &Listener,
+        call: &Notification,
+        errno: i32,
+        end: Option<OwnedFd>,
+        passage: Passage,
+    ) {
+        let passage = match passage {
+            Passage::DialIfRefused { target, slot, address, socket } if errno == ECONNREFUSED => {
+                let flags = CAPTURE_UNLESS_TAKEN;
+                if self.dial(target, slot, Dialling { notification: *call, address, socket, flags }) {
+                    return;
+                }
+                None
+            }
+            other => Some(other),
+        };
+        // Its caller goes on before anything else is done.
         if errno == 0 {
-            listener.done(id, 0);
+            listener.done(call.id, 0);
         } else {
-            listener.deny(id, errno);
+            listener.deny(call.id, errno);
+        }
+        match (end, passage) {
+            (Some(end), Some(Passage::Dial(target, slot, server))) => {
+                self.network.carry(end, server, target, slot, origin_of(call));
+            }
+            (Some(end), Some(Passage::Dialled(ticket))) => self.network.attach(ticket, end),
+            // Somebody inside had the port, or it failed.
+            (None, Some(Passage::Dialled(ticket))) => self.network.abandon(ticket),
+            _ => {}
         }
     }
 
@@ -186,25 +268,40 @@ impl Watch<'_> {
                 }
                 News::Dialled { ticket, errno } => self.dialled(sandbox, ticket, errno),
                 News::Inbound { id, port } => self.dial_inside(sandbox, id, port),
+                News::Lost => self.give_up_dialling(sandbox),
             }
         }
         Ok(After::GoOn)
     }
 
     fn dialled(&mut self, sandbox: &Sandbox, ticket: u64, errno: i32) {
-        let Some(Dialling { notification, address, socket }) = self.dialling.remove(&ticket) else { return };
+        let Some(dialling) = self.dialling.remove(&ticket) else { return };
+        let Dialling { notification, address, socket, flags } = dialling;
         let Some(listener) = sandbox.listener() else { return };
         if errno != 0 {
             listener.deny(notification.id, errno);
             return self.network.abandon(ticket);
         }
         let passage = Some(Passage::Dialled(ticket));
-        match self.hand_socket(sandbox, &notification, &socket, address, CAPTURE, passage) {
+        sys::interrupt_blocking_calls();
+        let handed = self.hand_socket(sandbox, &notification, &socket, address, flags, passage);
+        drop(socket);
+        sys::stop_interrupting();
+        match handed {
             Ok(_) if self.pending.contains_key(&notification.id) => {}
             Ok(_) => self.network.abandon(ticket),
             Err(error) => {
                 listener.deny(notification.id, error.raw_os_error().unwrap_or(EACCES));
                 self.network.abandon(ticket);
+            }
+        }
+    }
+
+    /// Nobody will dial any more for those who wait.
+    fn give_up_dialling(&mut self, sandbox: &Sandbox) {
+        for (_, dialling) in self.dialling.drain() {
+            if let Some(listener) = sandbox.listener() {
+                listener.deny(dialling.notification.id, ENETUNREACH);
             }
         }
     }
@@ -275,8 +372,8 @@ impl Watch<'_> {
     }
 }
 
-fn origin_of(call: &Notification, task: &Task) -> Origin {
-    Origin::Process { pid: call.pid, name: task.name() }
+fn origin_of(call: &Notification) -> Origin {
+    Origin::Process { pid: call.pid, name: Task::of(call).name() }
 }
 
 fn look_at(socket: &OwnedFd) -> io::Result<Socket> {

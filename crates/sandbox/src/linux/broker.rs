@@ -22,7 +22,7 @@ use rustix::{
 };
 
 use super::{
-    capture::{Captured, WhenTaken, capture, dial_inside, is_foreign},
+    capture::{Captured, WhenTaken, capture, dial_inside, is_foreign, new_sockets},
     channel::Channel,
     errand::{CAPTURE, CAPTURE_UNLESS_TAKEN, Operation, Reply, Request},
     socket_owner,
@@ -98,7 +98,14 @@ impl Broker {
     /// Does what was asked and answers on `control`.
     pub fn act(&self, control: &Channel, bytes: &[u8], descriptors: Vec<OwnedFd>, helpers: &mut Helpers) {
         let Some(request) = Request::decode(bytes) else { return };
-        let mut reply = Reply { id: request.id, errno: 0, refused: None, descriptor: None };
+        let mut reply =
+            Reply { id: request.id, errno: 0, refused: None, descriptor: None, sockets: Vec::new() };
+        if request.operation == Operation::Sockets {
+            reply.sockets = new_sockets(request.device, u64::from(request.mode));
+            // The first place is for what an act opened.
+            reply.descriptor = reply.sockets.pop();
+            return answer(control, &reply);
+        }
         // Whatever the command prepared to make an act wait (a FIFO, a lease, a flag flipped at the right
         // moment), init is back after a moment; a child of init goes on with it.
         sys::interrupt_blocking_calls();
@@ -229,6 +236,7 @@ impl Broker {
                 let socket = second.ok_or(Errno::BADF)?;
                 self.connect(request, base, socket, patience)
             }
+            Operation::Sockets => Err(Errno::INVAL.into()),
             Operation::Dial => {
                 let port = u16::try_from(request.device).map_err(|_| Errno::INVAL)?;
                 Ok(Some(dial_inside(port)?))
@@ -467,13 +475,13 @@ fn unix_address(path: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 fn answer(control: &Channel, reply: &Reply) {
-    let descriptors: Vec<_> = reply.descriptor.iter().map(OwnedFd::as_fd).collect();
+    let descriptors: Vec<_> = reply.descriptor.iter().chain(&reply.sockets).map(OwnedFd::as_fd).collect();
     let _ = control.send(&reply.encode(), &descriptors);
 }
 
 /// Answers for a helper that ended without having done so.
 pub fn answer_for_lost(control: &Channel, id: u64) {
-    answer(control, &Reply { id, errno: libc::EINTR, refused: None, descriptor: None });
+    answer(control, &Reply { id, errno: libc::EINTR, refused: None, descriptor: None, sockets: Vec::new() });
 }
 
 /// Lets a child of init do what may take long.
@@ -496,7 +504,8 @@ fn delegate(
             Err(Stop::Delegated)
         }
         Cloned::Child => {
-            let mut reply = Reply { id: request.id, errno: 0, refused: None, descriptor: None };
+            let mut reply =
+                Reply { id: request.id, errno: 0, refused: None, descriptor: None, sockets: Vec::new() };
             match act() {
                 Ok(descriptor) => reply.descriptor = descriptor,
                 Err(Stop::Errno(errno)) => reply.errno = errno.raw_os_error(),

@@ -45,28 +45,58 @@ pub enum Captured {
 
 /// Connects `socket` to `address`, a C structure, and returns the other end.
 pub fn capture(socket: BorrowedFd<'_>, address: &[u8], when_taken: WhenTaken) -> io::Result<Captured> {
-    let wanted = network::address_of(address).ok_or(Errno::AFNOSUPPORT)?;
     let family = sockopt::socket_domain(socket)?;
-    let listener = socket_with(family, SocketType::STREAM, FLAGS, None)?;
-    sockopt::set_socket_reuseaddr(&listener, true)?;
-    if family == AddressFamily::INET6 {
-        sockopt::set_ipv6_v6only(&listener, false)?;
-    }
-    free_to_bind(&listener, family)?;
-    let wanted = for_family(wanted, family)?;
-    if when_taken == WhenTaken::LeaveIt && wanted.ip() == Ipv6Addr::LOCALHOST && is_taken_v4(wanted.port())? {
+    if when_taken == WhenTaken::LeaveIt
+        && network::address_of(address)
+            .is_some_and(|to| to.ip() == Ipv6Addr::LOCALHOST && is_taken_v4(to.port()))
+    {
         // Whoever means `localhost` tries this address first, and there goes on to the server inside.
         return Ok(Captured::Taken);
     }
-    match bind(&listener, &wanted).and_then(|()| listen(&listener, 1)) {
-        Ok(()) => {}
-        Err(Errno::ADDRINUSE) if when_taken == WhenTaken::LeaveIt => return Ok(Captured::Taken),
-        Err(Errno::ADDRINUSE | Errno::ACCESS) => {
-            return capture_elsewhere(socket, family, SocketAddr::new(wanted.ip(), 0));
+    let listener = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+    match capture_by(&listener, socket, address, when_taken) {
+        Err(error) if is_in_the_way(&error) => {
+            let wanted = network::address_of(address).ok_or(Errno::AFNOSUPPORT)?;
+            capture_elsewhere(socket, family, SocketAddr::new(for_family(wanted, family)?.ip(), 0))
         }
-        Err(error) => return Err(error.into()),
+        other => other,
     }
-    finish(socket, &listener, &wanted)
+}
+
+/// Somebody inside has the port, or it must not be bound.
+pub fn is_in_the_way(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EACCES))
+}
+
+/// As [`capture`], from anywhere, by a socket of the sandbox's network that nobody uses; see [`is_in_the_way`].
+pub fn capture_by(
+    listener: &OwnedFd,
+    socket: BorrowedFd<'_>,
+    address: &[u8],
+    when_taken: WhenTaken,
+) -> io::Result<Captured> {
+    let wanted = network::address_of(address).ok_or(Errno::AFNOSUPPORT)?;
+    let family = sockopt::socket_domain(socket)?;
+    sockopt::set_socket_reuseaddr(listener, true)?;
+    if family == AddressFamily::INET6 {
+        sockopt::set_ipv6_v6only(listener, false)?;
+    }
+    free_to_bind(listener, family)?;
+    let wanted = for_family(wanted, family)?;
+    match bind(listener, &wanted).and_then(|()| listen(listener, 1)) {
+        Ok(()) => finish(socket, listener, &wanted),
+        Err(Errno::ADDRINUSE) if when_taken == WhenTaken::LeaveIt => Ok(Captured::Taken),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// New sockets of this network: so many of IPv4, so many of IPv6, as far as they can be had.
+pub fn new_sockets(v4: u64, v6: u64) -> Vec<OwnedFd> {
+    const MOST: u64 = 64;
+    let some = |family: AddressFamily, count: u64| {
+        (0..count.min(MOST)).map_while(move |_| socket_with(family, SocketType::STREAM, FLAGS, None).ok())
+    };
+    some(AddressFamily::INET, v4).chain(some(AddressFamily::INET6, v6)).collect()
 }
 
 /// Every address is local here by its route, which is enough for IPv4; IPv6 asks for the interface's own.
@@ -75,10 +105,13 @@ fn free_to_bind(socket: &OwnedFd, family: AddressFamily) -> Result<(), Errno> {
 }
 
 /// Does somebody inside listen at 127.0.0.1?
-fn is_taken_v4(port: u16) -> io::Result<bool> {
-    let probe = socket_with(AddressFamily::INET, SocketType::STREAM, FLAGS, None)?;
-    sockopt::set_socket_reuseaddr(&probe, true)?;
-    Ok(bind(&probe, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))) == Err(Errno::ADDRINUSE))
+fn is_taken_v4(port: u16) -> bool {
+    let probe = || {
+        let probe = socket_with(AddressFamily::INET, SocketType::STREAM, FLAGS, None)?;
+        sockopt::set_socket_reuseaddr(&probe, true)?;
+        bind(&probe, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    };
+    probe() == Err(Errno::ADDRINUSE)
 }
 
 fn capture_elsewhere(
@@ -179,4 +212,9 @@ pub fn is_foreign(socket: BorrowedFd<'_>) -> io::Result<bool> {
         }
     };
     Ok(sys::network_of(socket)? != own)
+}
+
+/// Are two sockets of one network?
+pub fn of_one_network(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(sys::network_of(a)? == sys::network_of(b)?)
 }

@@ -27,12 +27,16 @@ pub enum Operation {
     Truncate,
     /// A new connection to the port `device` of loopback.
     Dial,
+    /// New stream sockets of the sandbox's network: `device` of IPv4, `mode` of IPv6.
+    Sockets,
 }
 
 impl Operation {
     fn from_byte(byte: u8) -> Option<Operation> {
-        use Operation::{Bind, Connect, Dial, Link, Mkdir, Mknod, Open, Rename, Symlink, Truncate, Unlink};
-        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect, Unlink, Truncate, Dial]
+        use Operation::{
+            Bind, Connect, Dial, Link, Mkdir, Mknod, Open, Rename, Sockets, Symlink, Truncate, Unlink,
+        };
+        [Open, Mkdir, Mknod, Symlink, Link, Rename, Bind, Connect, Unlink, Truncate, Dial, Sockets]
             .into_iter()
             .find(|o| *o as u8 == byte)
     }
@@ -116,6 +120,8 @@ pub struct Reply {
     /// A guard or the socket rule refused it: the path that was meant.
     pub refused: Option<PathBuf>,
     pub descriptor: Option<OwnedFd>,
+    /// Of [`Operation::Sockets`].
+    pub sockets: Vec<OwnedFd>,
 }
 
 impl Reply {
@@ -133,11 +139,13 @@ impl Reply {
         let (_, bytes) = bytes.split_first()?;
         let (id, bytes) = bytes.split_first_chunk()?;
         let (errno, path) = bytes.split_first_chunk()?;
+        let mut descriptors = descriptors.into_iter();
         Some(Reply {
             id: u64::from_le_bytes(*id),
             errno: i32::from_le_bytes(*errno),
             refused: (!path.is_empty()).then(|| PathBuf::from(OsString::from_vec(path.to_vec()))),
-            descriptor: descriptors.into_iter().next(),
+            descriptor: descriptors.next(),
+            sockets: descriptors.collect(),
         })
     }
 }

@@ -3,7 +3,7 @@
 
 pub mod bpf;
 mod broker;
-mod capture;
+pub mod capture;
 pub mod cgroup;
 mod channel;
 mod child;
