@@ -9,7 +9,10 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     rc::Rc,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -95,6 +98,8 @@ pub struct Engine {
     thread: Option<JoinHandle<()>>,
     tickets: HashMap<u64, oneshot::Sender<OwnedFd>>,
     inbound: Inbound,
+    /// The thread has nothing more to say.
+    over: Arc<AtomicBool>,
     next: u64,
 }
 
@@ -114,11 +119,24 @@ impl Engine {
         let inbound = Arc::default();
         let teller = Teller { events: teller, wake: Arc::clone(&wake) };
         let waiting = Arc::clone(&inbound);
+        let over = Arc::new(AtomicBool::new(false));
+        let (is_over, last) = (Arc::clone(&over), teller.clone());
         let thread = std::thread::Builder::new().name("lazaret-egress".to_owned()).spawn(move || {
             before();
             serve(gate, doors, published, heard, teller, waiting);
+            is_over.store(true, Ordering::Release);
+            last.wake();
         })?;
-        Ok(Engine { commands, events, wake, thread: Some(thread), tickets: HashMap::new(), inbound, next: 1 })
+        Ok(Engine {
+            commands,
+            events,
+            wake,
+            thread: Some(thread),
+            tickets: HashMap::new(),
+            inbound,
+            over,
+            next: 1,
+        })
     }
 
     /// Carries what comes from `end`, the outer end of a captured connection.
@@ -182,7 +200,7 @@ impl Engine {
         let Some(thread) = self.thread.take() else { return };
         self.tickets.clear();
         let _ = self.commands.send(Command::Finish(Instant::now() + patience));
-        while !thread.is_finished() {
+        while !self.over.load(Ordering::Acquire) && !thread.is_finished() {
             let mut fds = [PollFd::new(&self.wake, PollFlags::IN)];
             let moment = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
             let _ = poll(&mut fds, Some(&moment));

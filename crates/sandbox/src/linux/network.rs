@@ -53,9 +53,6 @@ pub fn wire() -> io::Result<Taps> {
         let (length, _) = recv(&line, &mut answer, RecvFlags::empty())?;
         note_answers(answer.get(..length).unwrap_or_default(), &mut outcomes)?;
     }
-    // Buffers of sockets are nobody's memory. On loopback nothing needs large ones.
-    let _ = std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 1048576");
-    let _ = std::fs::write("/proc/sys/net/ipv4/tcp_wmem", "4096 65536 524288");
     let [link, v4, v6] = outcomes.map(|outcome| outcome.unwrap_or(libc::EIO));
     for errno in [link, v4] {
         if errno != 0 {
@@ -73,6 +70,9 @@ pub fn wire() -> io::Result<Taps> {
 /// listening there for a moment, and nobody outside can reach a port of this namespace.
 pub fn open_doors(doors: Doors) -> io::Result<Listeners> {
     let _ = std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+    // Buffers of sockets are nobody's memory. On loopback nothing needs large ones.
+    let _ = std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 1048576");
+    let _ = std::fs::write("/proc/sys/net/ipv4/tcp_wmem", "4096 65536 524288");
     let datagrams = socket_with(AddressFamily::INET, SocketType::DGRAM, NONBLOCKING, None)?;
     bind(&datagrams, &doors.resolver)?;
     Ok(Listeners { datagrams, streams: listener(doors.resolver)?, proxy: listener(doors.proxy)? })
