@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lazaret_policy::host::{Host, Name};
+use lazaret_policy::{
+    host::{Host, Name},
+    violation::is_told,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream, UdpSocket},
@@ -159,14 +162,14 @@ impl Server {
         self.shared.look_at_name(&name).await;
         let count = self.count(&name, query.kind);
         let is_denied = matches!(outcome, Answered::Denied(_));
-        if is_denied || is_power_of_ten(count) {
+        if is_denied || is_told(count) {
             let looked = Looked {
                 origin: Origin::Port(port),
                 name,
                 kind: kind_name(query.kind),
                 answer: outcome,
                 // 0: counted, but not told again.
-                count: if is_power_of_ten(count) { count } else { 0 },
+                count: if is_told(count) { count } else { 0 },
             };
             self.shared.teller.tell(Event::Looked(Box::new(looked))).await;
         }
@@ -251,11 +254,4 @@ fn kind_name(kind: u16) -> String {
         other => return format!("TYPE{other}"),
     }
     .to_owned()
-}
-
-fn is_power_of_ten(mut count: u64) -> bool {
-    while count >= 10 && count.is_multiple_of(10) {
-        count /= 10;
-    }
-    count == 1
 }

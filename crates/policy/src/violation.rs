@@ -84,6 +84,14 @@ pub fn severity_of_syscall(name: &str) -> Severity {
     }
 }
 
+/// What happens again and again is told the first time, the tenth, the hundredth …
+pub fn is_told(mut count: u64) -> bool {
+    while count >= 10 && count.is_multiple_of(10) {
+        count /= 10;
+    }
+    count == 1
+}
+
 /// The severity of something that was refused on the network, by its protocol (`tcp`, `udp`, `dns`). A look-up
 /// reaches nobody, and programs try UDP (QUIC, time servers) and go on without; a connection is an attempt.
 pub fn severity_of_network(protocol: &str, reason: Reason) -> Severity {
@@ -102,6 +110,12 @@ mod tests {
     #[test]
     fn the_strictest_severity_is_the_greatest() {
         assert!(Severity::Critical > Severity::High && Severity::High > Severity::Medium);
+    }
+
+    #[test]
+    fn only_powers_of_ten_are_told() {
+        let told: Vec<u64> = (0..=1000).filter(|count| is_told(*count)).collect();
+        assert_eq!(told, [1, 10, 100, 1000]);
     }
 
     #[test]

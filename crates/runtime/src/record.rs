@@ -8,7 +8,7 @@ use std::{
 };
 
 use lazaret_audit::{AuditError, Event, EventKind, Log, NewEvent};
-use lazaret_policy::violation::{EscapeIndicator, Indicator, Severity};
+use lazaret_policy::violation::{EscapeIndicator, Indicator, Severity, is_told};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -186,7 +186,7 @@ impl<'log> Record<'log> {
         let count = self.signals.entry((signal, fate)).or_default();
         *count += 1;
         let count = *count;
-        if !is_power_of_ten(count) {
+        if !is_told(count) {
             return Ok(());
         }
         let mut all = vec![("signal", json!(signal)), ("fate", json!(fate)), ("count", json!(count))];
@@ -215,7 +215,7 @@ impl<'log> Record<'log> {
             None => {
                 *beyond += 1;
                 let count = *beyond;
-                if !is_power_of_ten(count) {
+                if !is_told(count) {
                     return Ok(());
                 }
                 return self.event(
@@ -268,7 +268,7 @@ impl<'log> Record<'log> {
     fn count(&mut self, index: usize, kind: EventKind) -> Result<(), AuditError> {
         let Some(known) = self.violations.get_mut(index) else { return Ok(()) };
         known.count += 1;
-        if !is_power_of_ten(known.count) {
+        if !is_told(known.count) {
             return Ok(());
         }
         let value = serde_json::to_value(&*known).unwrap_or_default();
@@ -302,7 +302,7 @@ impl<'log> Record<'log> {
         let folded: Vec<Value> = self
             .violations
             .iter()
-            .filter(|violation| !is_power_of_ten(violation.count))
+            .filter(|violation| !is_told(violation.count))
             .map(|violation| json!({ "description": violation.description, "count": violation.count }))
             .take(100)
             .collect();
@@ -353,11 +353,4 @@ fn shortened(text: String) -> String {
     let head: String = text.chars().take(LONGEST * 3 / 4).collect();
     let tail: String = text.chars().skip(count - LONGEST / 4).collect();
     format!("{head}…({} more)…{tail}", count - LONGEST)
-}
-
-pub fn is_power_of_ten(mut count: u64) -> bool {
-    while count >= 10 && count.is_multiple_of(10) {
-        count /= 10;
-    }
-    count == 1
 }
