@@ -223,3 +223,28 @@ fn the_sandbox_ends_although_its_connections_are_open() {
         assert_eq!(connections(case, "web.test").len(), 20, "{:#?}", connections(case, "web.test"));
     });
 }
+
+#[test]
+fn the_clock_is_kept_whatever_is_refused_at_the_door() {
+    as_everybody_at_once(|case| {
+        // Many sockets to look through, and many refusals at once that somebody must have asked for.
+        let script = "
+import os, socket
+for _ in range(6):
+    if os.fork() == 0: break
+idle = [socket.socket() for _ in range(900)]
+for s in idle: s.bind(('127.0.0.1', 0))
+while True:
+    clients = []
+    for n in range(100):
+        s = socket.create_connection(('127.0.0.1', 61080), 5)
+        s.sendall(f'CONNECT a{n}.bad.test:443 HTTP/1.1\\r\\nHost: a{n}.bad.test:443\\r\\n\\r\\n'.encode())
+        clients.append(s)
+    for s in clients: s.close()";
+        let mut flags = listed("web.test", 80);
+        flags.extend(["--timeout", "2s"].map(str::to_owned));
+        let outcome = python(case, &flags, script).exits(124);
+        assert!(outcome.took < Duration::from_secs(9), "{outcome:?}");
+        assert!(!refusals(case).is_empty());
+    });
+}

@@ -19,6 +19,7 @@ mod rules;
 mod servers;
 mod services;
 mod sockets;
+mod streams;
 
 use std::{
     net::TcpListener,
