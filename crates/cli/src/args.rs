@@ -60,7 +60,7 @@ pub enum Command {
 #[command(after_help = "Examples:
   lazaret run -- make test
   lazaret run --ro ../shared --deny .env -- python3 script.py
-  lazaret run --allow crates.io:443 --allow '*.crates.io:443' -- cargo fetch
+  lazaret run --allow example.com:443 --allow '*.example.com:443' -- ./fetch-data
   lazaret run --allow localhost:5432 -- psql -h localhost
   lazaret run --policy tool.json --report report.json -- ./tool
   lazaret run --plan -- true")]
