@@ -104,6 +104,8 @@ pub async fn streams(server: Rc<Server>, listener: TcpListener) -> io::Result<()
     loop {
         let stream = door::accept(&listener).await?;
         if server.open_streams.get() >= MOST_STREAMS {
+            let per_second = server.limit.borrow().per_second;
+            server.shared.teller.tell(Event::TooManyQueries { per_second, refused: 1 }).await;
             continue;
         }
         let server = Rc::clone(&server);

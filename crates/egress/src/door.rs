@@ -34,7 +34,16 @@ pub async fn serve(shared: Rc<Shared>, listener: TcpListener) -> io::Result<()> 
     loop {
         let client = accept(&listener).await?;
         if clients.get() >= MOST_CLIENTS {
+            let origin = Origin::Port(client.peer_addr().map_or(0, |peer| peer.port()));
             relay::reset(&client);
+            drop(client);
+            let denial = Denial {
+                reason: Reason::ConnectionLimit,
+                rule: None,
+                detail: format!("{MOST_CLIENTS} clients are at the proxy, and this would be one more"),
+                remedy: "nothing allows more".to_owned(),
+            };
+            tell_refused(&shared, "(proxy)".to_owned(), 0, &origin, Way::HttpProxy, denial).await;
             continue;
         }
         clients.set(clients.get() + 1);

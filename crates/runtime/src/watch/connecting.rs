@@ -91,7 +91,10 @@ impl Watch<'_> {
             Course::Deny(denial) => Ok(self.refuse_connection(call, task, to, &denial)),
             Course::Capture { target, slot, unless_taken: false, server: None } if looked.waits => {
                 // Its caller waits in any case, and so it can be told how dialling went.
-                self.dial(target, slot, Dialling { notification: *call, address, socket, flags: CAPTURE });
+                let dialling = Dialling { notification: *call, address, socket, flags: CAPTURE };
+                if !self.dial(target, slot, dialling) {
+                    return Err(io::Error::from_raw_os_error(ENETUNREACH));
+                }
                 Ok(Verdict::Handled)
             }
             Course::Capture { target, slot, unless_taken: true, .. } if looked.waits => {
