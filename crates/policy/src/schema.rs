@@ -102,6 +102,22 @@ pub struct FilesystemPolicy {
     pub read_write_paths: Vec<PathBuf>,
     /// Neither readable nor writable, also below an allowed path, also when created later. Denied wins.
     pub denied_paths: Vec<PathBuf>,
+    /// Not to be seen: an empty directory, or a file without content, lies there. What is listed below such a
+    /// path is visible all the same; of two paths the longer one counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hidden_paths: Vec<PathBuf>,
+    /// Patterns of files that cannot be read, unless the command has made them itself: `*`, `?`, `[…]`, and `**`
+    /// for any number of directories.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hidden_patterns: Vec<PathBuf>,
+    /// Can be read, and neither be written, made, moved nor removed, also below a writable path. May be a
+    /// pattern.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protected_paths: Vec<PathBuf>,
+    /// Names that are protected in this way wherever they are below a writable path: `.bashrc`, `.vscode`,
+    /// `.claude/commands`. What is in a `.git` directory counts only when that was there before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protected_names: Vec<String>,
     /// Bait: nothing honest touches these. They are denied, and whoever tries is ended at once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub honeypot_paths: Vec<PathBuf>,
@@ -164,6 +180,16 @@ pub struct NetworkPolicy {
     /// Private, loopback and other guarded addresses and networks that may be reached all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed_addresses: Vec<String>,
+    /// Addresses and networks that no name may lead to, besides those that are guarded anyway.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denied_addresses: Vec<String>,
+    /// A proxy outside, through which connections are made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_proxy: Option<ParentProxy>,
+    /// Unix sockets: `none`, `own` (those made inside, and those of the host that are listed as paths) or `all`
+    /// that are visible. `own` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unix_sockets: Option<UnixSockets>,
     /// Names with the addresses they have, in place of asking a server.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resolve: BTreeMap<String, Pins>,
@@ -182,6 +208,35 @@ pub struct NetworkPolicy {
     /// Most questions to the name server in a second.
     #[serde(rename = "maxDNSQueries", skip_serializing_if = "Option::is_none")]
     pub max_dns_queries: Option<u64>,
+}
+
+/// Proxies of the host's own network. A URL is `http://[USER:PASSWORD@]HOST[:PORT]`, `socks5h://…`, or
+/// `unix:/PATH` for an HTTP proxy that listens on a socket.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ParentProxy {
+    /// For connections to port 80.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+    /// For connections to every other port; `http` is taken when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub https: Option<String>,
+    /// Hosts that are reached without: names (and what is below them), addresses, networks, `*`; separated by
+    /// commas. This host itself is always one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_proxy: Option<String>,
+}
+
+/// Which unix sockets can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UnixSockets {
+    /// None can be made, apart from pairs.
+    None,
+    /// Those made inside, and those of the host that are listed as paths.
+    Own,
+    /// Every one that is visible.
+    All,
 }
 
 /// Limits.
@@ -241,6 +296,13 @@ pub struct EnvironmentPolicy {
     pub allow: Vec<String>,
     /// Variables set to a value.
     pub set: BTreeMap<String, String>,
+}
+
+impl FilesystemPolicy {
+    /// Is the whole of the host's root listed?
+    pub fn shows_everything(&self) -> bool {
+        self.read_only_paths.iter().chain(&self.read_write_paths).any(|path| path == Path::new("/"))
+    }
 }
 
 impl Policy {

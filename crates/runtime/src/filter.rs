@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lazaret_policy::{
     Policy,
-    schema::{Level, SyscallMode},
+    schema::{Level, SyscallMode, UnixSockets},
     syscalls::{ALWAYS_BLOCKED, STARTUP, expand},
 };
 use lazaret_sandbox::linux::{
@@ -22,6 +22,10 @@ pub struct Circumstances {
     pub own_network: bool,
     /// Names are guarded: every call that can create, open, move or remove a name is watched.
     pub guards: bool,
+    /// Names are protected: every call that can write, create, move or remove is watched.
+    pub protects: bool,
+    /// Which unix sockets can be made.
+    pub unix_sockets: UnixSockets,
     /// Denied paths lie inside the view: opening to read and removing are watched too, so that it can be
     /// told when something tries them.
     pub masks: bool,
@@ -40,6 +44,7 @@ const CLONE_NAMESPACE_FLAGS: [u32; 7] = [
 ];
 const CLONE_THREAD: u32 = 0x0001_0000;
 const O_CREAT: u32 = 0o100;
+const O_TRUNC: u32 = 0o1000;
 const O_TMPFILE: u32 = 0o20_000_000;
 const EPERM: u16 = 1;
 const ENOSYS: u16 = 38;
@@ -79,6 +84,7 @@ const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
 const SOCK_STREAM: u32 = 1;
+const SOCK_DGRAM: u32 = 2;
 const SOCK_SEQPACKET: u32 = 5;
 const SOCK_RAW: u32 = 3;
 const IPPROTO_ICMP: u32 = 1;
@@ -231,7 +237,8 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
     conditions
         .push(("ioctl", requests.map(|request| case([Test::equals(1, request)], Action::Notify)).collect()));
     conditions.push(("socket", sockets(circumstances)));
-    conditions.push(("socketpair", unix_sockets().into_iter().chain([otherwise(Action::Notify)]).collect()));
+    let pairs = unix_sockets(UnixSockets::Own.max(circumstances.unix_sockets));
+    conditions.push(("socketpair", pairs.into_iter().chain([otherwise(Action::Notify)]).collect()));
     let modes = |argument: u8| -> Vec<Case> {
         PRIVILEGED_MODES.iter().map(|mode| case([bits(argument, *mode)], Action::Notify)).collect()
     };
@@ -272,7 +279,7 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
         conditions.push(("execve", vec![otherwise(Action::Notify)]));
         conditions.push(("execveat", vec![otherwise(Action::Notify)]));
     }
-    if circumstances.guards {
+    if circumstances.guards || circumstances.protects {
         conditions.push(("bind", vec![otherwise(Action::Notify)]));
     }
     conditions
@@ -291,6 +298,7 @@ fn opening(flags: u8, mode: u8, circumstances: Circumstances) -> Vec<Case> {
         }
     }
     cases.push(case([bits(flags, O_CREAT)], Action::Notify));
+    cases.push(case([bits(flags, O_TRUNC)], Action::Notify));
     for access in [1, 2] {
         cases.push(case([Test { argument: flags, mask: 3, value: access }], Action::Notify));
     }
@@ -299,8 +307,14 @@ fn opening(flags: u8, mode: u8, circumstances: Circumstances) -> Vec<Case> {
 
 /// Streams only: from a datagram socket (which a raw one becomes) anything can be sent to any address without
 /// connecting.
-fn unix_sockets() -> Vec<Case> {
-    [SOCK_STREAM, SOCK_SEQPACKET]
+fn unix_sockets(which: UnixSockets) -> Vec<Case> {
+    let kinds: &[u32] = match which {
+        UnixSockets::None => &[],
+        UnixSockets::Own => &[SOCK_STREAM, SOCK_SEQPACKET],
+        // Who may connect to any may send to any.
+        UnixSockets::All => &[SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM],
+    };
+    kinds
         .iter()
         .map(|kind| {
             case([Test::equals(0, AF_UNIX), Test { argument: 1, mask: 0xf, value: *kind }], Action::Allow)
@@ -310,7 +324,7 @@ fn unix_sockets() -> Vec<Case> {
 
 fn sockets(circumstances: Circumstances) -> Vec<Case> {
     let type_is = |kind| Test { argument: 1, mask: 0xf, value: kind };
-    let mut cases = unix_sockets();
+    let mut cases = unix_sockets(circumstances.unix_sockets);
     if circumstances.network_sockets {
         for domain in [AF_INET, AF_INET6] {
             cases.push(case([Test::equals(0, domain), type_is(SOCK_RAW)], Action::Notify));
@@ -332,6 +346,8 @@ mod tests {
         network_sockets: true,
         own_network: true,
         guards: false,
+        protects: false,
+        unix_sockets: UnixSockets::Own,
         masks: false,
         callers_terminal: false,
     };

@@ -11,14 +11,15 @@ use std::{
 
 use lazaret_policy::{
     Policy,
-    schema::{Level, OnEscape},
+    schema::{Level, OnEscape, UnixSockets},
 };
 use lazaret_sandbox::{
     Layer, Spec,
     linux::{bpf::Filter, network::RESOLVER},
+    pattern::PatternError,
     spec::{
-        Access, Command, Doors, Entry, Exec, Group, Identity, Landlock, LandlockAccess, LandlockRule, Limits,
-        Namespaces, Owner, Scratch, Terminal, Walls,
+        Access, Command, Doors, Entry, Exec, Group, Identity, Kind, Landlock, LandlockAccess, LandlockRule, Limits,
+        Namespaces, Owner, Scratch, Sockets, Terminal, Walls,
     },
 };
 
@@ -61,6 +62,8 @@ pub enum LowerError {
         path = path.display(), below = below.display()
     )]
     Submount { path: PathBuf, below: PathBuf },
+    #[error("`{path}` cannot be used as a pattern: {source}", path = path.display())]
+    Pattern { path: PathBuf, source: PatternError },
     #[error("no unprivileged host identity can be used: {0}")]
     NoHostIdentity(String),
 }
@@ -75,6 +78,8 @@ pub struct Lowered {
     pub writable: Vec<PathBuf>,
     /// Denied paths, resolved, for telling.
     pub denied: Vec<PathBuf>,
+    /// What is hidden, and what is visible again below it: of two paths the longer one counts.
+    pub hidden: Vec<(PathBuf, Sight)>,
     /// Those of them that nothing honest touches.
     pub bait: Vec<PathBuf>,
     pub on_escape: OnEscape,
@@ -82,6 +87,13 @@ pub struct Lowered {
     pub counts_processes: bool,
     /// Things a person should know, which do not stop the run.
     pub notes: Vec<String>,
+}
+
+/// Whether a path can be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    Hidden,
+    Visible,
 }
 
 /// Lowers for full namespaces.
@@ -98,6 +110,8 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
         denied: Vec::new(),
         bait: Vec::new(),
         sockets: Vec::new(),
+        protected: Vec::new(),
+        hidden: Vec::new(),
         credentials: Vec::new(),
         notes: Vec::new(),
     };
@@ -108,6 +122,8 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
     view.merged_links();
     view.root_path()?;
     view.private_directories();
+    view.hidden()?;
+    view.protected()?;
     view.kernel_made();
     view.remove_denied();
     view.remove_covered();
@@ -164,6 +180,13 @@ impl View<'_> {
                     writable.push(path.clone());
                     rule(path, landlock_access(Access::ReadWrite, private_exec));
                 }
+                Node::Hidden(Kind::Directory) => {
+                    entries.push(Entry::Empty { path: path.clone() });
+                    rule(path, LandlockAccess::List);
+                }
+                Node::Hidden(Kind::File) => {
+                    entries.push(Entry::Mask { path: path.clone(), kind: Kind::File });
+                }
                 Node::Symlink(target) => {
                     // Inside a bound directory the link is there already.
                     if !self.visible(path) {
@@ -193,8 +216,10 @@ impl View<'_> {
         let circumstances = filter::Circumstances {
             network_sockets: own_network || policy.network.allow_network,
             own_network,
-            guards: !guarded.is_empty(),
-            masks: !masks.is_empty() || !self.bait.is_empty(),
+            guards: !guarded.is_empty() || !self.hidden.is_empty(),
+            protects: !self.protected.is_empty(),
+            masks: !masks.is_empty() || !self.bait.is_empty() || self.tells_hidden(),
+            unix_sockets: policy.network.unix_sockets.unwrap_or(UnixSockets::Own),
             callers_terminal: terminal::passed_on(self.request.terminal),
         };
         let names = own_network && policy.network.allow_network;
@@ -217,7 +242,12 @@ impl View<'_> {
             command: Some(self.command()),
             filter: Some(self.filter(circumstances)),
             guarded,
-            sockets: self.sockets.clone(),
+            protected: self.protected.clone(),
+            hidden: self.hidden.clone(),
+            sockets: match policy.network.unix_sockets {
+                Some(UnixSockets::All) => Sockets::All,
+                _ => Sockets::Listed(self.sockets.clone()),
+            },
             landlock: Landlock { rules },
             limits: limits(policy),
             group: group(policy),
@@ -229,6 +259,7 @@ impl View<'_> {
             spec,
             needed: needed_layers(policy.isolation_level),
             writable,
+            hidden: self.sights(),
             denied: self.denied,
             bait: self.bait,
             on_escape: policy.on_escape.unwrap_or(if own_network { OnEscape::Kill } else { OnEscape::Deny }),
@@ -300,7 +331,9 @@ fn without_walls(request: &Request) -> Lowered {
         }),
         filter: None,
         guarded: Vec::new(),
-        sockets: Vec::new(),
+        protected: Vec::new(),
+        hidden: Vec::new(),
+        sockets: Sockets::Listed(Vec::new()),
         landlock: Landlock { rules: Vec::new() },
         limits: Limits::default(),
         group: Group::default(),
@@ -312,6 +345,7 @@ fn without_walls(request: &Request) -> Lowered {
         spec,
         needed: Vec::new(),
         writable: Vec::new(),
+        hidden: Vec::new(),
         denied: Vec::new(),
         bait: Vec::new(),
         on_escape: OnEscape::Deny,
@@ -359,7 +393,9 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     let circumstances = filter::Circumstances {
         network_sockets: policy.isolation_level == Level::Process && policy.network.allow_network,
         own_network: false,
-        guards: !spec.guarded.is_empty(),
+        guards: !spec.guarded.is_empty() || !spec.hidden.is_empty(),
+        protects: !spec.protected.is_empty(),
+        unix_sockets: policy.network.unix_sockets.unwrap_or(UnixSockets::Own),
         masks: spec.view.iter().any(|entry| matches!(entry, Entry::Mask { .. })),
         callers_terminal: spec.terminal == Terminal::Inherit,
     };

@@ -9,10 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lazaret_sandbox::spec::{Access, Entry, Exec, Kind, Object, Owner};
+use lazaret_sandbox::{
+    pattern::{New, Pattern, is_glob},
+    spec::{Access, Entry, Exec, Kind, Object, Owner},
+};
 
 use crate::{
-    lower::LowerError,
+    lower::{LowerError, Sight},
     paths::{Found, canonical, canonical_as_far_as_it_exists, is_at_or_below, look},
     request::Request,
 };
@@ -92,6 +95,8 @@ pub enum Node {
     Private {
         mode: u32,
     },
+    /// An empty directory, or a file that cannot be opened, lies there.
+    Hidden(Kind),
     Symlink(PathBuf),
     Proc,
     Dev,
@@ -105,6 +110,8 @@ pub struct View<'a> {
     /// Denied, and watched: see `honeypotPaths`.
     pub bait: Vec<PathBuf>,
     pub sockets: Vec<PathBuf>,
+    pub protected: Vec<Pattern>,
+    pub hidden: Vec<Pattern>,
     /// Credential files that toolchains keep beside their programs.
     pub credentials: Vec<PathBuf>,
     pub notes: Vec<String>,
@@ -178,7 +185,10 @@ impl View<'_> {
             }
         }
         let mut parents = Vec::new();
-        for path in denied.into_iter().chain(own) {
+        // Where everything is visible they are covered, which costs nothing; to guard their names would take
+        // every opening of a file to init.
+        let wide = filesystem.shows_everything();
+        for path in denied.into_iter().chain(own.filter(|_| !wide)) {
             let (resolved, may_exist) = canonical_as_far_as_it_exists(&path, &mut parents);
             if may_exist && let Ok(link) = fs::read_link(&resolved) {
                 // Where it leads, also when nothing is there yet.
@@ -211,6 +221,10 @@ impl View<'_> {
                 return Err(LowerError::Kernel { path: expanded });
             }
             if found.path == Path::new("/") {
+                if path == Path::new("/") {
+                    self.everything(access)?;
+                    continue;
+                }
                 if path == Path::new(".") {
                     self.notes.push("the current directory is /, which is not made visible: change into a project directory, or name what is needed with --rw".to_owned());
                     continue;
@@ -221,6 +235,157 @@ impl View<'_> {
             self.bind(found, access);
         }
         Ok(())
+    }
+
+    /// Everything that is in the root, but for what the kernel makes. Temporary directories stay private: what
+    /// the host has in them is visible in them.
+    fn everything(&mut self, access: Access) -> Result<(), LowerError> {
+        let missing = |source| LowerError::Missing { path: "/".into(), source };
+        for entry in fs::read_dir("/").map_err(missing)? {
+            let path = entry.map_err(missing)?.path();
+            let temporary = PRIVATE.iter().any(|private| Path::new(private) == path);
+            if is_kernel_made(&path) {
+                continue;
+            }
+            if temporary && access == Access::ReadOnly {
+                self.shown_in_private(&path);
+            } else {
+                self.shown(path, access);
+            }
+        }
+        if access == Access::ReadOnly {
+            self.shown_in_private(Path::new("/var/tmp"));
+        }
+        Ok(())
+    }
+
+    fn shown_in_private(&mut self, directory: &Path) {
+        const MOST: usize = 256;
+        let Ok(entries) = fs::read_dir(directory) else { return };
+        let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.sort();
+        if paths.len() > MOST {
+            self.notes.push(format!(
+                "{} holds more than {MOST} names: only the first of them are visible",
+                directory.display()
+            ));
+        }
+        paths.into_iter().take(MOST).for_each(|path| self.shown(path, Access::ReadOnly));
+    }
+
+    /// As it is: a link stays a link, and a socket is not listed by being seen.
+    fn shown(&mut self, path: PathBuf, access: Access) {
+        if let Ok(target) = fs::read_link(&path) {
+            self.nodes.entry(path).or_insert(Node::Symlink(target));
+        } else if let Ok(found) = look(&path)
+            && found.path == path
+        {
+            self.bind(Found { is_socket: false, ..found }, access);
+        }
+    }
+
+    /// What is not to be seen, where it exists. What is listed below it is visible again.
+    pub fn hidden(&mut self) -> Result<(), LowerError> {
+        if self.request.policy.filesystem.shows_everything() {
+            for path in &self.request.own_directories {
+                self.protected.push(Pattern::literal(path));
+                if let Ok(found) = look(path) {
+                    self.protected.push(Pattern::literal(&found.path));
+                    self.nodes.insert(found.path, Node::Hidden(found.kind));
+                }
+            }
+        }
+        let filesystem = &self.request.policy.filesystem;
+        let listed = filesystem.read_only_paths.iter().chain(&filesystem.read_write_paths);
+        let listed: Vec<PathBuf> = listed
+            .filter(|path| *path != Path::new("/"))
+            .filter_map(|path| canonical(&self.expand(path).ok()?).ok())
+            .collect();
+        for path in &filesystem.hidden_paths {
+            let expanded = match self.expand(path) {
+                Err(LowerError::NoHome { .. }) => continue,
+                other => other?,
+            };
+            let Ok(found) = look(&expanded) else { continue };
+            if found.path == Path::new("/") || is_kernel_made(&found.path) {
+                return Err(LowerError::Kernel { path: expanded });
+            }
+            // What is listed under the very same name is meant to be seen.
+            if listed.contains(&found.path) {
+                continue;
+            }
+            self.nodes.insert(found.path, Node::Hidden(found.kind));
+        }
+        for pattern in &filesystem.hidden_patterns {
+            let parsed = self.pattern(pattern)?;
+            self.hidden.push(parsed);
+        }
+        Ok(())
+    }
+
+    fn pattern(&self, path: &Path) -> Result<Pattern, LowerError> {
+        let expanded = self.expand(path)?;
+        // Links in what has no wildcard: names are compared with what they lead to.
+        let fixed: PathBuf = expanded.components().take_while(|part| !is_glob(part.as_ref())).collect();
+        let rest = expanded.strip_prefix(&fixed).unwrap_or(Path::new(""));
+        let fixed = canonical(&fixed).unwrap_or(fixed);
+        let whole = if rest.as_os_str().is_empty() { fixed } else { fixed.join(rest) };
+        Pattern::parse(&whole).map_err(|source| LowerError::Pattern { path: path.to_owned(), source })
+    }
+
+    /// What can be read and not be changed: by its name, and where it exists also by a mount of its own.
+    pub fn protected(&mut self) -> Result<(), LowerError> {
+        let filesystem = &self.request.policy.filesystem;
+        for path in &filesystem.protected_paths {
+            let expanded = match self.expand(path) {
+                Err(LowerError::NoHome { .. }) => continue,
+                other => other?,
+            };
+            if is_glob(&expanded) && !expanded.exists() {
+                let pattern = self.pattern(path)?;
+                self.protected.push(pattern);
+                continue;
+            }
+            let mut parents = Vec::new();
+            let (resolved, _) = canonical_as_far_as_it_exists(&expanded, &mut parents);
+            self.protected.push(Pattern::literal(&resolved));
+            let Ok(found) = look(&expanded) else { continue };
+            self.protected.push(Pattern::literal(&found.path));
+            let inside_writable = self.node_above(&found.path).is_some_and(|node| {
+                matches!(node, Node::Bind { access: Access::ReadWrite, .. })
+            });
+            if inside_writable && !is_kernel_made(&found.path) {
+                self.nodes.remove(&found.path);
+                self.bind(Found { is_socket: false, ..found }, Access::ReadOnly);
+            }
+        }
+        let writable: Vec<PathBuf> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| matches!(node, Node::Bind { access: Access::ReadWrite, .. }))
+            .map(|(path, _)| path.clone())
+            .collect();
+        let start = canonical(&self.request.directory).unwrap_or_else(|_| self.request.directory.clone());
+        for name in &filesystem.protected_names {
+            let new = if name.starts_with(".git/") { New::Free } else { New::Covered };
+            for top in &writable {
+                // The name of what is listed counts, too, but not that of the directory that is worked in.
+                let base = if *top == start { top } else { top.parent().unwrap_or(top) };
+                let pattern = Pattern::below(base, Path::new(name), new)
+                    .map_err(|source| LowerError::Pattern { path: name.into(), source })?;
+                self.protected.push(pattern);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a path is part of.
+    fn node_above(&self, path: &Path) -> Option<&Node> {
+        self.nodes
+            .iter()
+            .filter(|(at, node)| !matches!(node, Node::Symlink(_)) && is_at_or_below(path, at))
+            .max_by_key(|(at, _)| at.as_os_str().len())
+            .map(|(_, node)| node)
     }
 
     /// A path typed through a link keeps working inside.
@@ -348,7 +513,12 @@ impl View<'_> {
     /// Is the path inside something bound?
     pub fn visible(&self, path: &Path) -> bool {
         let shows = |node: &Node| matches!(node, Node::Bind { .. } | Node::Hollow { .. });
-        self.nodes.iter().any(|(at, node)| shows(node) && is_at_or_below(path, at))
+        let deepest = |is: &dyn Fn(&Node) -> bool| {
+            let above = self.nodes.iter().filter(|(at, node)| is(node) && is_at_or_below(path, at));
+            above.map(|(at, _)| at.as_os_str().len()).max()
+        };
+        let Some(shown) = deepest(&shows) else { return false };
+        deepest(&|node| matches!(node, Node::Hidden(_))).is_none_or(|hidden| hidden < shown)
     }
 
     pub fn remove_denied(&mut self) {
@@ -536,6 +706,24 @@ impl View<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Is there something hidden that is to be told of when it is tried? Our own directories are not worth it.
+    pub fn tells_hidden(&self) -> bool {
+        let own = &self.request.own_directories;
+        self.nodes.iter().any(|(path, node)| matches!(node, Node::Hidden(_)) && !own.contains(path))
+    }
+
+    /// Hidden paths, and what is visible below them.
+    pub fn sights(&self) -> Vec<(PathBuf, Sight)> {
+        let hidden: Vec<&PathBuf> =
+            self.nodes.iter().filter(|(_, node)| matches!(node, Node::Hidden(_))).map(|(path, _)| path).collect();
+        let sight = |(path, node): (&PathBuf, &Node)| {
+            let below = hidden.iter().any(|hidden| is_at_or_below(path, hidden));
+            let sight = if matches!(node, Node::Hidden(_)) { Sight::Hidden } else { Sight::Visible };
+            below.then(|| (path.clone(), sight))
+        };
+        self.nodes.iter().filter_map(sight).collect()
     }
 
     /// Denied paths in the view: what exists is covered, and every name is guarded, so that it can neither be

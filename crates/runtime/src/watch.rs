@@ -40,6 +40,7 @@ use crate::{
 
 const O_ACCMODE: u64 = 3;
 const O_CREAT: u64 = 0o100;
+const O_TRUNC: u64 = 0o1000;
 const O_TMPFILE: u64 = 0o20_000_000;
 const O_PATH: u64 = 0o10_000_000;
 const O_CLOEXEC: u64 = 0o2_000_000;
@@ -71,6 +72,9 @@ const CRITICAL_FILES: [&str; 4] = [
 const MAX_PENDING: usize = 256;
 const DENIED_WINS: &str =
     "the path is denied, and denied wins: take it out of deniedPaths (or drop --deny) to allow it";
+
+const HIDDEN: &str = "the path is hidden: take it out of hiddenPaths, hiddenPatterns (denyRead), or list it or what is needed below it as readable";
+const PROTECTED: &str = "the name is protected against writing, also where writing is allowed (protectedPaths, protectedNames; in srt settings denyWrite, and names that are always protected)";
 
 /// What the supervisor does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +124,10 @@ pub struct Watch<'a> {
     policy: &'a Policy,
     lowered: &'a Lowered,
     blocked: BTreeSet<u32>,
+    /// Every opening is init's.
     guards: bool,
+    /// Everything that changes a name is init's.
+    protects: bool,
     counts_processes: bool,
     /// No more processes than this can be there: the last count and what was let through since.
     at_most: u64,
@@ -177,7 +184,8 @@ impl<'a> Watch<'a> {
             policy,
             lowered,
             blocked: filter::blocked(policy),
-            guards: !lowered.spec.guarded.is_empty(),
+            guards: !lowered.spec.guarded.is_empty() || !lowered.spec.hidden.is_empty(),
+            protects: !lowered.spec.protected.is_empty(),
             counts_processes: lowered.counts_processes,
             at_most: u64::MAX,
             forked: VecDeque::new(),
@@ -502,7 +510,8 @@ impl<'a> Watch<'a> {
                 notification: *call,
                 operation,
                 path: named,
-                writes: operation != Operation::Open || u64::from(request.flags) & (O_ACCMODE | O_CREAT) != 0,
+                writes: operation != Operation::Open
+                    || u64::from(request.flags) & (O_ACCMODE | O_CREAT | O_TRUNC) != 0,
                 close_on_exec: u64::from(request.flags) & O_CLOEXEC != 0,
                 passage: None,
             },

@@ -5,6 +5,7 @@
 //! an `Enforcement` or a blocked call means.
 
 pub mod enforcement;
+pub mod pattern;
 pub mod plan;
 pub mod spec;
 
@@ -12,5 +13,6 @@ pub mod spec;
 pub mod linux;
 
 pub use enforcement::{Enforcement, Layer};
+pub use pattern::Pattern;
 pub use plan::Plan;
 pub use spec::Spec;

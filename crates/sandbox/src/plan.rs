@@ -3,9 +3,12 @@
 
 use std::{fmt, path::PathBuf};
 
-use crate::spec::{
-    Access, Doors, Entry, Exec, Group, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces,
-    Owner, Scratch, Spec, Terminal, Walls,
+use crate::{
+    pattern::Pattern,
+    spec::{
+        Access, Doors, Entry, Exec, Group, Identity, Kind, LandlockAccess, LandlockRule, Limits, Namespaces,
+        Owner, Scratch, Sockets, Spec, Terminal, Walls,
+    },
 };
 
 /// One step. The order of the variants is the order in which they appear.
@@ -34,7 +37,9 @@ pub enum Step {
     /// Init asks itself about these names before it acts.
     Guard {
         names: Vec<PathBuf>,
-        sockets: Vec<PathBuf>,
+        protected: Vec<Pattern>,
+        hidden: Vec<Pattern>,
+        sockets: Sockets,
     },
     /// Report, and start the commands that are given.
     AwaitCommands,
@@ -93,8 +98,14 @@ impl Plan {
             steps.push(Step::NoNewPrivileges);
             steps.push(Step::Landlock(spec.landlock.rules.clone()));
         }
-        if !spec.guarded.is_empty() || !spec.sockets.is_empty() {
-            steps.push(Step::Guard { names: spec.guarded.clone(), sockets: spec.sockets.clone() });
+        let by_name = spec.guarded.is_empty() && spec.protected.is_empty() && spec.hidden.is_empty();
+        if !by_name || spec.sockets != Sockets::Listed(Vec::new()) {
+            steps.push(Step::Guard {
+                names: spec.guarded.clone(),
+                protected: spec.protected.clone(),
+                hidden: spec.hidden.clone(),
+                sockets: spec.sockets.clone(),
+            });
         }
         let Some(command) = &spec.command else {
             steps.push(Step::AwaitCommands);
@@ -173,14 +184,19 @@ impl fmt::Display for Step {
                     .iter()
                     .try_for_each(|rule| write!(f, "\n       {} {}", rule.access, rule.path.display()))
             }
-            Step::Guard { names, sockets } => {
+            Step::Guard { names, protected, hidden, sockets } => {
                 write!(f, "init guards names:")?;
                 names
                     .iter()
                     .try_for_each(|name| write!(f, "\n       never opened or made  {}", name.display()))?;
-                sockets
-                    .iter()
-                    .try_for_each(|path| write!(f, "\n       socket of the host    {}", path.display()))
+                hidden.iter().try_for_each(|name| write!(f, "\n       never read            {name}"))?;
+                protected.iter().try_for_each(|name| write!(f, "\n       never written         {name}"))?;
+                match sockets {
+                    Sockets::All => write!(f, "\n       every visible socket of the host"),
+                    Sockets::Listed(sockets) => sockets
+                        .iter()
+                        .try_for_each(|path| write!(f, "\n       socket of the host    {}", path.display())),
+                }
             }
             Step::AwaitCommands => write!(f, "report what is in force, wait for commands as a small init"),
             Step::StartInit => write!(f, "start the command's process under a small init"),
@@ -217,6 +233,7 @@ impl fmt::Display for Entry {
             Entry::Hollow { path, .. } => write!(f, "copied     {}", path.display()),
             Entry::Pin { path } => write!(f, "pinned     {}", path.display()),
             Entry::Private { path, .. } => write!(f, "private    {}", path.display()),
+            Entry::Empty { path } => write!(f, "empty      {}", path.display()),
             Entry::Directory { path } => write!(f, "directory  {}", path.display()),
             Entry::Symlink { path, target } => {
                 write!(f, "link       {} -> {}", path.display(), target.display())

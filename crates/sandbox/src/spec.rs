@@ -5,7 +5,7 @@ use std::{net::SocketAddrV4, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::linux::bpf::Filter;
+use crate::{linux::bpf::Filter, pattern::Pattern};
 
 /// A whole sandbox, with one command in it or ready for several.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,9 +27,13 @@ pub struct Spec {
     /// every call that can create a name to the supervisor when there is one.
     #[serde(with = "paths")]
     pub guarded: Vec<PathBuf>,
-    /// Unix sockets of the host that may be connected to.
-    #[serde(with = "paths")]
-    pub sockets: Vec<PathBuf>,
+    /// Names that can be read and not written. The filter must send every call that can write, create, move
+    /// or remove to the supervisor when there is one.
+    pub protected: Vec<Pattern>,
+    /// Names that cannot be read, unless they came into being inside. The filter must send every `open` to the
+    /// supervisor when there is one.
+    pub hidden: Vec<Pattern>,
+    pub sockets: Sockets,
     pub landlock: Landlock,
     pub limits: Limits,
     /// Limits on everything inside together.
@@ -39,6 +43,14 @@ pub struct Spec {
     pub terminal: Terminal,
     /// Without them nothing leads out of a network namespace.
     pub doors: Option<Doors>,
+}
+
+/// Which unix sockets of the host may be connected to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sockets {
+    Listed(#[serde(with = "paths")] Vec<PathBuf>),
+    /// Every one that is visible.
+    All,
 }
 
 /// Where the ways out of a sandbox begin, inside. Whoever launches it serves them.
@@ -145,6 +157,12 @@ pub enum Entry {
         path: PathBuf,
         mode: u32,
         exec: Exec,
+    },
+    /// An empty directory that lies on top of what is there; later entries may lie in it, nothing else can be
+    /// put there.
+    Empty {
+        #[serde(with = "path")]
+        path: PathBuf,
     },
     /// An empty directory of the root itself.
     Directory {

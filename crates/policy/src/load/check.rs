@@ -85,6 +85,9 @@ impl Findings<'_> {
             ("readOnlyPaths", &filesystem.read_only_paths),
             ("readWritePaths", &filesystem.read_write_paths),
             ("deniedPaths", &filesystem.denied_paths),
+            ("hiddenPaths", &filesystem.hidden_paths),
+            ("hiddenPatterns", &filesystem.hidden_patterns),
+            ("protectedPaths", &filesystem.protected_paths),
             ("honeypotPaths", &filesystem.honeypot_paths),
         ] {
             self.each("filesystem", key, list, |findings, at, path| {
@@ -97,6 +100,15 @@ impl Findings<'_> {
                 }
             });
         }
+        self.each("filesystem", "protectedNames", &filesystem.protected_names, |findings, at, name| {
+            if findings.path_is_sane(at, Path::new(name)) && name.starts_with(['/', '~']) {
+                findings.fault(
+                    at,
+                    format!("`{name}` is a path, not a name"),
+                    "a name counts wherever it is; for one path use protectedPaths",
+                );
+            }
+        });
         if let (Some(file), Some(total)) = (filesystem.max_file_size, filesystem.max_total_size)
             && file > total
         {

@@ -16,9 +16,9 @@ use lazaret_sandbox::linux::{
 };
 
 use super::{
-    AT_FDCWD, DENIED_WINS, EINVAL, O_ACCMODE, O_CREAT, O_PATH, O_TMPFILE, Verdict, Watch, links, privileged,
+    AT_FDCWD, DENIED_WINS, HIDDEN, EINVAL, O_ACCMODE, O_CREAT, O_PATH, O_TMPFILE, O_TRUNC, Verdict, Watch, links, privileged,
 };
-use crate::{record::Violation, report::printable};
+use crate::{lower::Sight, record::Violation, report::printable};
 
 impl Watch<'_> {
     #[expect(clippy::too_many_arguments, reason = "the arguments of openat, and whose they are")]
@@ -40,7 +40,8 @@ impl Watch<'_> {
         // to say. (What exists is also masked, so for the rest a look is enough.)
         // A bare handle (O_PATH) cannot be handed over, and gives nothing away: what is opened through it is
         // looked at again.
-        if self.guards && flags & O_PATH == 0 {
+        let changes = creates || flags & O_ACCMODE != 0 || flags & O_TRUNC != 0;
+        if (self.guards || (self.protects && changes)) && flags & O_PATH == 0 {
             return self.let_init(sandbox, call, task, Operation::Open, directory, |request, task| {
                 request.path = task.string(path)?;
                 request.flags = flags as u32;
@@ -50,7 +51,7 @@ impl Watch<'_> {
         }
         let text = task.string(path)?;
         let Some(full) = self.absolute(task, directory, &text) else { return Ok(Verdict::Proceed) };
-        if flags & O_ACCMODE == 0 && flags & O_CREAT == 0 {
+        if !changes {
             return Ok(self.note_denied(call, task, &full, "read"));
         }
         if self.is_writable(&full) {
@@ -66,7 +67,7 @@ impl Watch<'_> {
         task: &Task,
         (operation, directory, path, argument): (Operation, i32, u64, u64),
     ) -> io::Result<Verdict> {
-        if self.guards {
+        if self.guards || self.protects {
             return self.let_init(sandbox, call, task, operation, directory, |request, task| {
                 request.path = task.string(path)?;
                 request.flags = argument as u32;
@@ -125,7 +126,7 @@ impl Watch<'_> {
                 if self.is_bait(path) { Severity::Critical } else { Severity::High },
                 description,
                 "view",
-                DENIED_WINS.to_owned(),
+                self.why_denied(path),
             )
         };
         Verdict::Note { violation: Box::new(violation) }
@@ -137,7 +138,27 @@ impl Watch<'_> {
     }
 
     pub(super) fn is_denied(&self, path: &Path) -> bool {
-        self.lowered.denied.iter().any(|denied| path.starts_with(denied))
+        self.lowered.denied.iter().any(|denied| path.starts_with(denied)) || self.is_hidden(path)
+    }
+
+    /// The longest of what is hidden and what is visible again decides.
+    pub(super) fn is_hidden(&self, path: &Path) -> bool {
+        let sights = self.lowered.hidden.iter().filter(|(at, _)| path.starts_with(at));
+        sights.max_by_key(|(at, _)| at.as_os_str().len()).is_some_and(|(_, sight)| *sight == Sight::Hidden)
+            || self.lowered.spec.hidden.iter().any(|pattern| pattern.covers(path).is_some())
+    }
+
+    /// Is it the name that is protected, where writing is meant to work otherwise?
+    pub(super) fn is_protected(&self, path: &Path) -> bool {
+        self.lowered.spec.protected.iter().any(|pattern| pattern.covers(path).is_some())
+    }
+
+    /// Which line of the policy it is, and what to do about it.
+    pub(super) fn why_denied(&self, path: &Path) -> String {
+        if !self.lowered.denied.iter().any(|denied| path.starts_with(denied)) && self.is_hidden(path) {
+            return HIDDEN.to_owned();
+        }
+        DENIED_WINS.to_owned()
     }
 
     pub(super) fn creating(
@@ -164,7 +185,7 @@ impl Watch<'_> {
             _ => (Operation::Rename, a as i32, b, Some((c as i32, d)), [e, 0, 0]),
         };
         let [flags, mode, device] = rest;
-        if !self.guards {
+        if !self.guards && !self.protects {
             // The name that is to appear, and for a rename the one that is to go.
             let mut names = match second {
                 Some((directory, path)) if operation != Operation::Symlink => vec![(directory, path)],

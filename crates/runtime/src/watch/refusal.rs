@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lazaret_audit::EventKind;
 use lazaret_policy::{
-    schema::{Level, SyscallMode},
+    schema::{Level, SyscallMode, UnixSockets},
     syscalls::ALWAYS_BLOCKED,
     violation::{Indicator, Severity},
 };
@@ -14,8 +14,8 @@ use lazaret_sandbox::linux::{
 };
 
 use super::{
-    AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, CRITICAL_FILES, DENIED_WINS, EACCES, EAFNOSUPPORT, EPERM,
-    Pending, Verdict, Watch,
+    AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, CRITICAL_FILES, EACCES, EAFNOSUPPORT, EPERM,
+    PROTECTED, Pending, Verdict, Watch,
 };
 use crate::{
     record::{Syscall, Violation},
@@ -44,7 +44,9 @@ impl Watch<'_> {
         } else if critical {
             "nothing allows this".to_owned()
         } else if denied {
-            DENIED_WINS.to_owned()
+            self.why_denied(path)
+        } else if self.is_protected(path) {
+            PROTECTED.to_owned()
         } else {
             let directory = path.parent().unwrap_or(path);
             format!(
@@ -75,8 +77,8 @@ impl Watch<'_> {
                 Indicator::Network,
             ),
             _ => (
-                format!("{} {shown}", deed(pending.operation)),
-                DENIED_WINS.to_owned(),
+                format!("{} {shown}", deed(pending.operation, pending.writes)),
+                if self.is_denied(path) { self.why_denied(path) } else { PROTECTED.to_owned() },
                 Indicator::Filesystem,
             ),
         };
@@ -119,7 +121,11 @@ impl Watch<'_> {
 
     pub(super) fn socket(&self, call: &Notification, task: &Task, name: &str) -> Verdict {
         let [domain, kind, protocol, ..] = call.args.map(|argument| argument & 0xffff_ffff);
+        let unix = self.policy.network.unix_sockets;
         let (what, errno, severity) = match (domain, kind & 0xf) {
+            (AF_UNIX, 1 | 5) if unix == Some(UnixSockets::None) => {
+                ("unix socket".to_owned(), EPERM, Severity::Low)
+            }
             (AF_UNIX, _) => ("datagram unix socket".to_owned(), EACCES, Severity::Low),
             (AF_NETLINK, _) => ("netlink socket".to_owned(), EAFNOSUPPORT, Severity::Low),
             (AF_INET | AF_INET6, 3) => ("raw network socket".to_owned(), EPERM, Severity::High),
@@ -132,6 +138,8 @@ impl Watch<'_> {
         let plain_network = matches!((domain, kind & 0xf), (AF_INET | AF_INET6, 1 | 2));
         let remedy = if plain_network && self.policy.isolation_level == Level::Process {
             "to allow: network.allowNetwork = true (level 1 then uses the host's network)".to_owned()
+        } else if domain == AF_UNIX && unix == Some(UnixSockets::None) {
+            "to allow: network.unixSockets (srt: allowUnixSockets with the paths, or allowAllUnixSockets)".to_owned()
         } else {
             "nothing allows this kind of socket".to_owned()
         };
@@ -217,8 +225,9 @@ pub(super) fn describe(call: &Notification) -> Syscall {
     }
 }
 
-fn deed(operation: Operation) -> &'static str {
+fn deed(operation: Operation, writes: bool) -> &'static str {
     match operation {
+        Operation::Open if writes => "write to",
         Operation::Open => "opening of",
         Operation::Unlink | Operation::Truncate => "removal or truncation of",
         Operation::Rename => "renaming of or to",

@@ -25,10 +25,12 @@ use super::{
     capture::{Captured, WhenTaken, capture, dial_inside, is_foreign, new_sockets},
     channel::Channel,
     errand::{CAPTURE, CAPTURE_UNLESS_TAKEN, Operation, Reply, Request},
+    shield::Shield,
     socket_owner,
     sys::{self, Cloned},
     walk::{Place, Resolved, canonical, resolve},
 };
+use crate::spec::Sockets;
 
 /// Why an act did not happen.
 enum Stop {
@@ -48,6 +50,13 @@ enum Stop {
 enum Patience {
     AtOnce,
     Waits,
+}
+
+/// What something is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Read,
+    Change,
 }
 
 /// The device number of /dev/tty.
@@ -70,8 +79,8 @@ impl From<io::Error> for Stop {
 pub struct Broker {
     /// Absolute paths, as seen inside, that must never come into being.
     pub guarded: Vec<PathBuf>,
-    /// Sockets of the host that may be connected to.
-    pub sockets: Vec<PathBuf>,
+    pub shield: Shield,
+    pub sockets: Sockets,
     pub network: Network,
     /// A procfs of our own: the view need not have one.
     pub proc: OwnedFd,
@@ -163,6 +172,7 @@ impl Broker {
             Operation::Mkdir => {
                 let place = self.unguarded_name(request, base, &request.path)?;
                 rustix::fs::mkdirat(&place.parent, &place.name, Mode::from_raw_mode(mode & 0o1777))?;
+                self.remember(&place);
                 Ok(None)
             }
             Operation::Mknod => {
@@ -186,6 +196,10 @@ impl Broker {
             Operation::Symlink => {
                 let place = self.unguarded_name(request, base, &request.path)?;
                 self.refuse_ancestors(&place)?;
+                let full = canonical(self.proc.as_fd(), &place)?;
+                if self.shield.forbids_link(&full) {
+                    return Err(Stop::Refused(full));
+                }
                 rustix::fs::symlinkat(OsStr::from_bytes(&request.other), &place.parent, &place.name)?;
                 Ok(None)
             }
@@ -197,7 +211,7 @@ impl Broker {
                     let base = base.ok_or(Errno::BADF)?;
                     let from = format!("/proc/self/fd/{}", base.as_raw_fd());
                     rustix::fs::linkat(CWD, from, &to.parent, &to.name, AtFlags::SYMLINK_FOLLOW)?;
-                } else if let Some(from) = self.magic(request, base, &request.path, follow)? {
+                } else if let Some(from) = self.magic(request, base, &request.path, follow, Purpose::Change)? {
                     rustix::fs::linkat(CWD, from, &to.parent, &to.name, AtFlags::SYMLINK_FOLLOW)?;
                 } else {
                     let from = self.unguarded(request, base, &request.path, follow)?;
@@ -212,6 +226,10 @@ impl Broker {
                 let to = self.unguarded_name(request, second, &request.other)?;
                 self.refuse_ancestors(&to)?;
                 let flags = rustix::fs::RenameFlags::from_bits_retain(request.flags);
+                self.refuse_moving(&from, &to)?;
+                if flags.contains(rustix::fs::RenameFlags::EXCHANGE) {
+                    self.refuse_moving(&to, &from)?;
+                }
                 rustix::fs::renameat_with(&from.parent, &from.name, &to.parent, &to.name, flags)?;
                 Ok(None)
             }
@@ -253,7 +271,9 @@ impl Broker {
     ) -> Result<Option<OwnedFd>, Stop> {
         let flags = OFlags::from_bits_retain(request.flags) | OFlags::NOCTTY | OFlags::CLOEXEC;
         let follow = !flags.contains(OFlags::NOFOLLOW) && !flags.contains(OFlags::CREATE | OFlags::EXCL);
-        if let Some(path) = self.magic(request, base, &request.path, follow)? {
+        let changes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
+        let purpose = if changes { Purpose::Change } else { Purpose::Read };
+        if let Some(path) = self.magic(request, base, &request.path, follow, purpose)? {
             // A descriptor of the command by its name in /proc: exists, cannot be created.
             let flags = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW);
             return Ok(Some(rustix::fs::openat(CWD, path, flags, Mode::empty())?));
@@ -262,6 +282,15 @@ impl Broker {
         self.refuse_guarded(&place)?;
         let mode = Mode::from_raw_mode(mode & 0o1777);
         let stat = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        if !self.shield.is_empty() {
+            let full = canonical(self.proc.as_fd(), &place)?;
+            let comes_to_be = stat.is_none() && flags.contains(OFlags::CREATE);
+            if self.shield.hides(&full, stat.as_ref())
+                || ((changes || comes_to_be) && self.shield.protects(&full))
+            {
+                return Err(Stop::Refused(full));
+            }
+        }
         let kind = stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
         if kind == Some(FileType::CharacterDevice) && stat.is_some_and(|stat| stat.st_rdev == DEV_TTY) {
             // "My terminal" means another one here than there.
@@ -272,7 +301,14 @@ impl Broker {
             return Err(Stop::MayBlock);
         }
         let flags = flags | OFlags::NOFOLLOW;
-        Ok(Some(rustix::fs::openat(&place.parent, &place.name, flags, mode)?))
+        let opened = rustix::fs::openat(&place.parent, &place.name, flags, mode)?;
+        if stat.is_none()
+            && !self.shield.is_empty()
+            && let Ok(stat) = rustix::fs::fstat(&opened)
+        {
+            self.shield.remember(&stat);
+        }
+        Ok(Some(opened))
     }
 
     /// The controlling terminal of a process, if it is one of this view.
@@ -328,7 +364,11 @@ impl Broker {
                     Mode::empty(),
                 )?;
                 let full = canonical(self.proc.as_fd(), &place)?;
-                if !self.sockets.contains(&full) && !self.is_ours(target.as_fd())? {
+                let listed = match &self.sockets {
+                    Sockets::Listed(listed) => listed.contains(&full),
+                    Sockets::All => true,
+                };
+                if !listed && !self.is_ours(target.as_fd())? {
                     return Err(Stop::Refused(full));
                 }
                 // The very object that was looked at, whatever its name leads to by now.
@@ -394,7 +434,35 @@ impl Broker {
     ) -> Result<Place, Stop> {
         let place = self.walk(request, base, path, follow)?;
         self.refuse_guarded(&place)?;
+        if !self.shield.is_empty() {
+            let full = canonical(self.proc.as_fd(), &place)?;
+            let stat = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW).ok();
+            if self.shield.protects(&full) || self.shield.hides(&full, stat.as_ref()) {
+                return Err(Stop::Refused(full));
+            }
+        }
         Ok(place)
+    }
+
+    /// What has just been made is the command's own.
+    fn remember(&self, place: &Place) {
+        if !self.shield.is_empty()
+            && let Ok(stat) = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW)
+        {
+            self.shield.remember(&stat);
+        }
+    }
+
+    fn refuse_moving(&self, from: &Place, to: &Place) -> Result<(), Stop> {
+        if self.shield.is_empty() {
+            return Ok(());
+        }
+        let proc = self.proc.as_fd();
+        let (source, target) = (canonical(proc, from)?, canonical(proc, to)?);
+        if self.shield.forbids_move(from, &source, &target)? {
+            return Err(Stop::Refused(target));
+        }
+        Ok(())
     }
 
     fn refuse_guarded(&self, place: &Place) -> Result<(), Stop> {
@@ -435,6 +503,7 @@ impl Broker {
         base: Option<BorrowedFd<'_>>,
         path: &[u8],
         follow_last: bool,
+        purpose: Purpose,
     ) -> Result<Option<PathBuf>, Stop> {
         if !follow_last {
             return Ok(None);
@@ -443,7 +512,10 @@ impl Broker {
             Ok(Resolved::Magic(path)) => {
                 // A handle on a guarded object, got before it was guarded or in some other way.
                 let target = std::fs::read_link(&path).unwrap_or_default();
-                if self.guarded.iter().any(|guarded| target.starts_with(guarded)) {
+                let hidden = !self.shield.is_empty()
+                    && (self.shield.hides(&target, rustix::fs::stat(&path).ok().as_ref())
+                        || (purpose == Purpose::Change && self.shield.protects(&target)));
+                if hidden || self.guarded.iter().any(|guarded| target.starts_with(guarded)) {
                     return Err(Stop::Refused(target));
                 }
                 Ok(Some(path))

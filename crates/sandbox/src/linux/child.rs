@@ -25,6 +25,7 @@ use super::{
     launch::Tag,
     network::{self, Listeners, Taps},
     program::{c_strings, find_program, looks_like_text},
+    shield::Shield,
     sys::{self, Cloned, Listen},
     view::{Root, Sources, ViewError},
 };
@@ -406,7 +407,9 @@ impl Child {
             Namespaces::AllButNetwork => Network::Shared,
             Namespaces::None => Network::Unknown,
         };
-        let broker = Broker { guarded: spec.guarded.clone(), sockets: spec.sockets.clone(), network, proc };
+        let shield = Shield::new(spec.protected.clone(), spec.hidden.clone());
+        let (guarded, sockets) = (spec.guarded.clone(), spec.sockets.clone());
+        let broker = Broker { guarded, shield, sockets, network, proc };
         init::run(control, duty, spec.namespaces, &broker)
     }
 

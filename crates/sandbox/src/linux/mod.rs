@@ -17,6 +17,7 @@ pub mod network;
 pub mod notify;
 mod owners;
 mod program;
+mod shield;
 mod socket_owner;
 mod storage;
 pub mod sys;

@@ -9,7 +9,9 @@ use std::{
 
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags},
-    mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags},
+    mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    },
 };
 
 use super::{
@@ -139,13 +141,23 @@ impl Sources {
     }
 }
 
+/// A private directory in one of the host's cannot be part of the root: it lies in storage of its own.
+fn private_in_bound(view: &[Entry]) -> bool {
+    let bound = |path: &Path| {
+        view.iter().any(|entry| matches!(entry, Entry::Bind { path: above, .. } if path.starts_with(above)))
+    };
+    view.iter().any(|entry| matches!(entry, Entry::Private { path, .. } if bound(path)))
+}
+
 /// The new root while it is being built.
 pub struct Root {
     fd: OwnedFd,
     sources: Sources,
-    /// Where copy-on-write is asked for: private storage is a filesystem of its own, which is taken out of
+    /// Where copy-on-write is asked for, or a private directory in one of the host's: private storage is a filesystem of its own, which is taken out of
     /// the view again when everything is in place.
     storage: Option<Storage>,
+    /// Empty directories, which become read-only when everything is in place.
+    empties: Vec<OwnedFd>,
 }
 
 impl Root {
@@ -154,7 +166,7 @@ impl Root {
     pub fn create(sources: Sources, view: &[Entry], scratch: Scratch) -> Result<Root> {
         let layered = view.iter().any(|entry| {
             matches!(entry, Entry::Bind { access: Access::CopyOnWrite, .. } | Entry::Hollow { .. })
-        });
+        }) || private_in_bound(view);
         let staging = STAGING.iter().find(|path| Path::new(path).is_dir()).ok_or_else(|| {
             on("find a directory to mount the new root on")(io::Error::from_raw_os_error(libc::ENOENT))
         })?;
@@ -182,7 +194,7 @@ impl Root {
         .map_err(on("open the new root"))?;
         rustix::process::fchdir(&fd).map_err(on("enter the new root"))?;
         let storage = if layered { Some(Storage::mount(fd.as_fd(), scratch)?) } else { None };
-        Ok(Root { fd, sources, storage })
+        Ok(Root { fd, sources, storage, empties: Vec::new() })
     }
 
     /// The written layers, in the order of the entries.
@@ -228,6 +240,7 @@ impl Root {
                 self.attach(tree.as_fd(), target.as_fd(), path)
             }
             Entry::Private { path, mode, exec } => self.private(path, *mode, *exec),
+            Entry::Empty { path } => self.empty(path),
             Entry::Directory { path } => self.directory(path, 0o755).map(drop),
             Entry::Symlink { path, target } => {
                 let (parent, name) = self.parent(path)?;
@@ -253,6 +266,11 @@ impl Root {
             let _ = rustix::fs::unlinkat(&self.fd, STORAGE, AtFlags::REMOVEDIR);
         }
         let _ = rustix::fs::unlinkat(&self.fd, DENIED_DIRECTORY, AtFlags::REMOVEDIR);
+        for empty in &self.empties {
+            let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+            mount_setattr(empty.as_fd(), MountAttributes { set, ..MountAttributes::default() })
+                .map_err(on("make an empty directory read-only"))?;
+        }
         mount_setattr(
             self.fd.as_fd(),
             MountAttributes { set: libc::MOUNT_ATTR_RDONLY, ..MountAttributes::default() },
@@ -389,6 +407,27 @@ impl Root {
         }
         let tree = self.clone_inside(base, relative, attributes)?;
         self.attach(tree.as_fd(), target.as_fd(), path)
+    }
+
+    /// A filesystem of its own: what is below it in the view is gone from sight, and names for what is mounted
+    /// in it can be made without touching the host.
+    fn empty(&mut self, path: &Path) -> Result<()> {
+        let what = || format!("hide {}", path.display());
+        let target = self.directory(path, 0o755)?;
+        let context = rustix::mount::fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).map_err(on(what()))?;
+        for (key, value) in [(c"mode", c"0755"), (c"size", c"1M"), (c"nr_inodes", c"65536")] {
+            rustix::mount::fsconfig_set_string(context.as_fd(), key, value).map_err(on(what()))?;
+        }
+        rustix::mount::fsconfig_create(context.as_fd()).map_err(on(what()))?;
+        let tree = rustix::mount::fsmount(
+            context.as_fd(),
+            FsMountFlags::FSMOUNT_CLOEXEC,
+            MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+        )
+        .map_err(on(what()))?;
+        self.attach(tree.as_fd(), target.as_fd(), path)?;
+        self.empties.push(tree);
+        Ok(())
     }
 
     /// A file of our own: on top of what is there, or a new one.
