@@ -22,6 +22,8 @@ pub struct Args {
 pub enum Command {
     /// Run a command in a sandbox
     Run(Box<Run>),
+    /// Run a command under the settings of srt (the same as when this program is called `srt`)
+    Srt(Srt),
     /// Show what a run with --cow changed
     Diff(Diff),
     /// Apply what a run with --cow changed to the host
@@ -145,6 +147,48 @@ pub struct Run {
     pub json: bool,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND", required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// A drop-in for srt (@anthropic-ai/sandbox-runtime): the same flags, settings and exit codes. Without settings
+/// everything can be read, nothing written and no host reached. See docs/from-srt.md for what differs.
+#[derive(Debug, ClapArgs)]
+#[command(disable_version_flag = true, after_help = "Examples:
+  srt -c 'npm test && npm run lint'
+  srt -s ci.json make check
+  srt --print-policy > policy.json     the same as a policy for `lazaret run --policy`
+
+Exit codes: the command's own; 128+N when signal N ended it; 1 when the settings are wrong or nothing could be started.")]
+pub struct Srt {
+    /// Say what is done, on standard error
+    #[arg(short, long)]
+    pub debug: bool,
+    /// The settings file [default: ~/.srt-settings.json, if it exists]
+    #[arg(short, long, value_name = "FILE")]
+    pub settings: Option<PathBuf>,
+    /// A command line for the shell, as it is
+    #[arg(short = 'c', value_name = "COMMAND")]
+    pub line: Option<OsString>,
+    /// Read new settings from an inherited descriptor, a line of JSON each; their lists of hosts take effect
+    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(3..))]
+    pub control_fd: Option<i32>,
+    /// Pass only harmless variables on, not the whole environment
+    #[arg(long)]
+    pub clean_env: bool,
+    /// The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    /// Write a report as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Print what the settings come to as a policy, and start nothing
+    #[arg(long)]
+    pub print_policy: bool,
+    /// Print the version
+    #[arg(short = 'V', long)]
+    pub version: bool,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = false, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 

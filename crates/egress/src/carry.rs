@@ -20,7 +20,7 @@ use crate::{
     engine::{Shared, Teller, stream},
     event::{Closed, Event, Origin, Refused, Way},
     gate::{Slot, Target},
-    guard,
+    guard, parent,
     relay::{self, Traffic, reset},
 };
 
@@ -85,6 +85,12 @@ impl Journey {
 
     /// Connects to the target, at an address that was checked.
     pub async fn set_out(&self, shared: &Shared) -> Result<TcpStream, NoWay> {
+        if let Some(upstream) = shared.gate.rules().parent_of(&self.target.host, self.target.port) {
+            // An address is judged here; what a name leads to is known only there.
+            guard::judge_early(&shared.gate, &self.target).map_err(NoWay::Denied)?;
+            let reached = parent::reach(upstream, &shared.resolver, &self.target.host, self.target.port);
+            return shared.until_over(reached).await.map_err(NoWay::Unreachable);
+        }
         let addresses =
             guard::addresses(&shared.gate, &shared.resolver, &self.target).await.map_err(NoWay::Denied)?;
         let server = shared.until_over(dial::dial(&addresses)).await.map_err(NoWay::Unreachable)?;

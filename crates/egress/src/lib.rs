@@ -18,6 +18,7 @@ pub mod gate;
 pub mod guard;
 pub mod hello;
 mod names;
+mod parent;
 mod relay;
 pub mod request;
 mod response;

@@ -6,7 +6,13 @@ use lazaret_policy::network::Denial;
 
 /// 403, with a code for programs and a sentence for people.
 pub fn refusal(denial: &Denial) -> Vec<u8> {
-    let body = format!("lazaret: refused ({}): {}\n{}\n", denial.reason.code(), denial.detail, denial.remedy);
+    // The first line is what programs that know srt look for.
+    let body = format!(
+        "Connection blocked by network allowlist\nlazaret: refused ({}): {}\n{}\n",
+        denial.reason.code(),
+        denial.detail,
+        denial.remedy
+    );
     let headers =
         format!("X-Lazaret-Reason: {}\r\nX-Proxy-Error: blocked-by-allowlist\r\n", denial.reason.code());
     response("403 Forbidden", &headers, &body)

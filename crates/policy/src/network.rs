@@ -5,6 +5,7 @@
 //! [`Class`] only when it is listed itself, so that no name on the internet leads back inside.
 
 mod entry;
+pub mod parent;
 mod pins;
 mod publish;
 mod verdict;
@@ -15,6 +16,7 @@ use std::{
 };
 
 pub use entry::EntryFault;
+use parent::{ParentFault, Parents, Upstream};
 pub(crate) use entry::{Entry, List};
 pub use pins::Pins;
 pub use publish::{Publish, PublishError};
@@ -46,6 +48,10 @@ pub struct Rules {
     denied: Vec<Rule>,
     ports: BTreeSet<u16>,
     addresses: Vec<Cidr>,
+    denied_addresses: Vec<Cidr>,
+    /// By the text of the entry.
+    reasons: BTreeMap<String, String>,
+    parents: Parents,
     pins: BTreeMap<Name, Vec<IpAddr>>,
     verify_server_name: bool,
     max_connections: Option<u64>,
@@ -115,6 +121,9 @@ impl Rules {
             denied: rules("deniedDomains", &policy.denied_domains, List::Deny)?,
             ports: ports.into_iter().collect(),
             addresses: each("allowedAddresses", &policy.allowed_addresses, |text| allowed_address(text))?,
+            denied_addresses: each("deniedAddresses", &policy.denied_addresses, |text| Ok(Cidr::parse(text)?))?,
+            reasons: reasons(policy)?,
+            parents: parents(policy)?,
             pins,
             verify_server_name: policy.verify_server_name.unwrap_or(true),
             max_connections: policy.max_connections,
@@ -165,6 +174,11 @@ impl Rules {
         self.guard(asked, address, port, Some(guarded))
     }
 
+    /// The proxy outside through which a host is reached, if there is one.
+    pub fn parent_of(&self, host: &Host, port: u16) -> Option<&Upstream> {
+        self.parents.of(host, port)
+    }
+
     /// The addresses that the policy gives a name, in place of asking a server.
     pub fn pinned(&self, name: &Name) -> Option<&[IpAddr]> {
         self.pins.get(name).map(Vec::as_slice)
@@ -211,7 +225,11 @@ impl Rules {
         }
         let denied = |rule: &&Rule| rule.entry.at(port) && rule.entry.covers(host);
         if let Some(rule) = self.denied.iter().find(denied) {
-            return Verdict::Deny(Denial::denied(host, port, rule.text()));
+            let denial = Denial::denied(host, port, rule.text());
+            return Verdict::Deny(match self.reasons.get(&rule.entry.to_string()) {
+                Some(reason) => denial.because(reason),
+                None => denial,
+            });
         }
         let port_listed = port.is_none_or(|port| self.has_port(port));
         let rule = if self.network == Network::AnyHost {
@@ -251,6 +269,15 @@ impl Rules {
         if let Some(rule) = self.denied.iter().find(denied) {
             return Verdict::Deny(Denial::address_denied(&asked, address, port, rule.text()));
         }
+        let denied = |network: &&Cidr| forms.iter().any(|form| network.contains(*form));
+        if let Some(network) = self.denied_addresses.iter().find(denied)
+            && !self.allowed.iter().any(|rule| {
+                rule.entry.at(Some(port)) && rule.entry.network().is_some_and(|n| n.is_single() && n.contains(address))
+            })
+        {
+            let rule = format!("deniedAddresses: {network}");
+            return Verdict::Deny(Denial::address_denied(&asked, address, port, rule));
+        }
         let Some(guarded) = guarded else { return Verdict::Allow { rule: "public address".to_owned() } };
         let metadata = matches!(guarded, Guarded::Class(Class::Metadata));
         // A wide network is written for the neighbours, and nobody thinks of the metadata service among them.
@@ -268,6 +295,26 @@ impl Rules {
         };
         Verdict::Deny(Denial::address_refused(&asked, address, &class))
     }
+}
+
+pub(crate) fn reasons(policy: &NetworkPolicy) -> Result<BTreeMap<String, String>, RuleError> {
+    let keys: Vec<&String> = policy.denied_reasons.keys().collect();
+    let entries = each("deniedReasons", &keys, |text| Entry::parse(text, List::Deny))?;
+    let texts = entries.iter().map(ToString::to_string);
+    Ok(texts.zip(policy.denied_reasons.values().cloned()).collect())
+}
+
+pub(crate) fn parents(policy: &NetworkPolicy) -> Result<Parents, RuleError> {
+    let Some(parent) = &policy.parent_proxy else { return Ok(Parents::default()) };
+    for route in &parent.routes {
+        rules("parentProxy.routes", &route.hosts, List::Deny)?;
+    }
+    let faulty = |(field, entry, fault): parent::Misplaced<ParentFault>| {
+        // What it is may hold a password.
+        let entry = if entry.contains('@') { "(not shown)".to_owned() } else { entry };
+        RuleError { field, index: 0, entry, fault: EntryFault::Parent(fault) }
+    };
+    Parents::compile(parent).map_err(faulty)
 }
 
 /// The variants are public, so an address may have come in another form.

@@ -175,6 +175,9 @@ pub struct NetworkPolicy {
     /// Hosts that may not be reached, whatever allows them. `*` is every host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub denied_domains: Vec<String>,
+    /// Entries of `deniedDomains` with the reason that is told when they refuse something.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub denied_reasons: BTreeMap<String, String>,
     /// TCP ports that may be reached; any when it is empty.
     pub allowed_ports: Vec<u16>,
     /// Private, loopback and other guarded addresses and networks that may be reached all the same.
@@ -190,6 +193,12 @@ pub struct NetworkPolicy {
     /// that are visible. `own` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unix_sockets: Option<UnixSockets>,
+    /// Unix sockets of the host, or directories of them, that may be connected to. They need not exist yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unix_socket_paths: Vec<PathBuf>,
+    /// Is every TCP port that something inside listens on offered on the host's loopback, under its own number?
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub publish_listening: bool,
     /// Names with the addresses they have, in place of asking a server.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resolve: BTreeMap<String, Pins>,
@@ -221,10 +230,22 @@ pub struct ParentProxy {
     /// For connections to every other port; `http` is taken when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub https: Option<String>,
+    /// Hosts with a proxy of their own, which comes before the others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<ProxyRoute>,
     /// Hosts that are reached without: names (and what is below them), addresses, networks, `*`; separated by
     /// commas. This host itself is always one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_proxy: Option<String>,
+}
+
+/// Some hosts and their proxy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProxyRoute {
+    /// As in `allowedHosts`.
+    pub hosts: Vec<String>,
+    pub proxy: String,
 }
 
 /// Which unix sockets can be used.

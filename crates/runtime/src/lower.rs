@@ -110,6 +110,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
         denied: Vec::new(),
         bait: Vec::new(),
         sockets: Vec::new(),
+        reachable: Vec::new(),
         protected: Vec::new(),
         hidden: Vec::new(),
         credentials: Vec::new(),
@@ -123,6 +124,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
     view.root_path()?;
     view.private_directories();
     view.hidden()?;
+    view.listed_sockets()?;
     view.protected()?;
     view.kernel_made();
     view.remove_denied();
@@ -246,7 +248,7 @@ impl View<'_> {
             hidden: self.hidden.clone(),
             sockets: match policy.network.unix_sockets {
                 Some(UnixSockets::All) => Sockets::All,
-                _ => Sockets::Listed(self.sockets.clone()),
+                _ => Sockets::Listed(self.sockets.iter().chain(&self.reachable).cloned().collect()),
             },
             landlock: Landlock { rules },
             limits: limits(policy),

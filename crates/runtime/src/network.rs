@@ -179,7 +179,8 @@ impl Network {
             }
             let addresses = guard::judge_early(gate, &target)?;
             let slot = gate.admit(&target)?;
-            let server = if inside { None } else { dial_at_once(&addresses) };
+            let proxied = gate.rules().parent_of(&target.host, target.port).is_some();
+            let server = if inside || proxied { None } else { dial_at_once(&addresses) };
             Ok(Course::Capture { target, slot, unless_taken: inside, server })
         });
         admitted.unwrap_or_else(Course::Deny)

@@ -28,6 +28,8 @@ const SYSTEM: [&str; 11] =
 const MERGED: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 /// What is made by the kernel and never taken from the host as it is.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// Those of them that a sandbox with the whole host in view has as a layer over the host's.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 /// Private directories that every sandbox has unless the policy lists or denies them.
 const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Toolchains as people install them below their home.
@@ -110,6 +112,8 @@ pub struct View<'a> {
     /// Denied, and watched: see `honeypotPaths`.
     pub bait: Vec<PathBuf>,
     pub sockets: Vec<PathBuf>,
+    /// Sockets of the host, or directories of them, by name alone.
+    pub reachable: Vec<PathBuf>,
     pub protected: Vec<Pattern>,
     pub hidden: Vec<Pattern>,
     /// Credential files that toolchains keep beside their programs.
@@ -237,40 +241,56 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Everything that is in the root, but for what the kernel makes. Temporary directories stay private: what
-    /// the host has in them is visible in them.
+    /// Everything that is in the root, but for what the kernel makes. What is written to a temporary directory
+    /// stays private, over what the host has there.
     fn everything(&mut self, access: Access) -> Result<(), LowerError> {
         let missing = |source| LowerError::Missing { path: "/".into(), source };
         for entry in fs::read_dir("/").map_err(missing)? {
             let path = entry.map_err(missing)?.path();
-            let temporary = PRIVATE.iter().any(|private| Path::new(private) == path);
-            if is_kernel_made(&path) {
-                continue;
-            }
-            if temporary && access == Access::ReadOnly {
-                self.shown_in_private(&path);
-            } else {
+            if !is_kernel_made(&path) {
                 self.shown(path, access);
             }
         }
         if access == Access::ReadOnly {
-            self.shown_in_private(Path::new("/var/tmp"));
+            let mounts = mount_points();
+            for path in TEMPORARY.iter().map(Path::new) {
+                self.layered_temporary(path, &mounts);
+            }
         }
         Ok(())
     }
 
-    fn shown_in_private(&mut self, directory: &Path) {
-        const MOST: usize = 256;
-        let Ok(entries) = fs::read_dir(directory) else { return };
-        let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        paths.sort();
-        if paths.len() > MOST {
-            self.notes.push(format!(
-                "{} holds more than {MOST} names: only the first of them are visible",
-                directory.display()
-            ));
+    /// A layer over the host's directory; the part of it that is worked in stays as it is.
+    fn layered_temporary(&mut self, path: &Path, mounts: &[PathBuf]) {
+        let Ok(found) = look(path) else { return };
+        if found.path != path || found.kind != Kind::Directory {
+            return;
         }
-        paths.into_iter().take(MOST).for_each(|path| self.shown(path, Access::ReadOnly));
+        self.nodes.remove(path);
+        let below = |below: &Path| is_at_or_below(below, path) && below != path;
+        // An ordinary user cannot take apart what is mounted below: then it is private and empty.
+        if !mounts.iter().any(|mount| below(mount)) {
+            let (object, kind, access) = (found.object, found.kind, Access::CopyOnWrite);
+            let node = Node::Bind { object, kind, access, exec: Exec::Allowed, owner: Owner::Caller };
+            self.nodes.insert(found.path, node);
+        }
+        let filesystem = &self.request.policy.filesystem;
+        let listed = filesystem.hidden_paths.iter().chain(&filesystem.read_only_paths);
+        let listed = listed.chain(&filesystem.read_write_paths).chain(&filesystem.protected_paths);
+        let listed = listed.filter_map(|path| self.expand(path).ok());
+        let needed: Vec<PathBuf> = listed
+            .chain([self.request.directory.clone()])
+            .chain(self.home.clone())
+            .chain(self.request.own_directories.iter().cloned())
+            .map(|path| canonical_as_far_as_it_exists(&path, &mut Vec::new()).0)
+            .filter(|path| below(path))
+            .collect();
+        for needed in needed {
+            let first = needed.strip_prefix(path).ok().and_then(|rest| rest.components().next());
+            if let Some(first) = first {
+                self.shown(path.join(first), Access::ReadOnly);
+            }
+        }
     }
 
     /// As it is: a link stays a link, and a socket is not listed by being seen.
@@ -282,6 +302,25 @@ impl View<'_> {
         {
             self.bind(Found { is_socket: false, ..found }, access);
         }
+    }
+
+    /// Sockets by their names, there or not.
+    pub fn listed_sockets(&mut self) -> Result<(), LowerError> {
+        let mut parents = Vec::new();
+        for path in &self.request.policy.network.unix_socket_paths {
+            let expanded = self.expand(path)?;
+            let resolved =
+                canonical(&expanded).unwrap_or_else(|_| canonical_as_far_as_it_exists(&expanded, &mut parents).0);
+            if let Ok(found) = look(&expanded)
+                && !self.visible(&found.path)
+                && !is_kernel_made(&found.path)
+            {
+                self.link_to(&expanded, &found.path);
+                self.bind(Found { is_socket: false, ..found }, Access::ReadOnly);
+            }
+            self.reachable.push(resolved);
+        }
+        Ok(())
     }
 
     /// What is not to be seen, where it exists. What is listed below it is visible again.
@@ -316,11 +355,25 @@ impl View<'_> {
             }
             self.nodes.insert(found.path, Node::Hidden(found.kind));
         }
+        self.remove_hidden_in_hidden();
         for pattern in &filesystem.hidden_patterns {
             let parsed = self.pattern(pattern)?;
             self.hidden.push(parsed);
         }
         Ok(())
+    }
+
+    /// What lies in a hidden directory is hidden with it.
+    fn remove_hidden_in_hidden(&mut self) {
+        let is_hidden = |node: &Node| matches!(node, Node::Hidden(_));
+        let covered = |path: &Path| path.parent().is_some_and(|parent| self.node_above(parent).is_some_and(is_hidden));
+        let gone: Vec<PathBuf> = self
+            .nodes
+            .iter()
+            .filter(|(path, node)| is_hidden(node) && covered(path))
+            .map(|(path, _)| path.clone())
+            .collect();
+        gone.iter().for_each(|path| drop(self.nodes.remove(path)));
     }
 
     fn pattern(&self, path: &Path) -> Result<Pattern, LowerError> {

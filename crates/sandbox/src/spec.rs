@@ -48,6 +48,7 @@ pub struct Spec {
 /// Which unix sockets of the host may be connected to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sockets {
+    /// These, or those in these directories.
     Listed(#[serde(with = "paths")] Vec<PathBuf>),
     /// Every one that is visible.
     All,

@@ -5,6 +5,7 @@ mod bench;
 mod doctor;
 mod policy;
 mod run;
+mod srt;
 mod tool;
 mod transaction;
 
@@ -23,18 +24,21 @@ use crate::{
 /// small, and so that parsing costs no time. Whatever turns out not to need it drops it again.
 pub fn begin_early(arguments: impl Iterator<Item = OsString>) -> Option<Stem> {
     let mut arguments = arguments.skip(1);
-    if arguments.next()? != "run" {
+    let command = arguments.next()?;
+    if command != "run" && command != "srt" {
         return None;
     }
+    let nothing = ["--plan", "--help", "-h", "--print-policy", "--version"];
     let starts_nothing = arguments
         .take_while(|argument| argument != "--")
-        .any(|flag| flag == "--plan" || flag == "--help" || flag == "-h");
+        .any(|flag| nothing.iter().any(|nothing| flag == *nothing));
     if starts_nothing { None } else { lazaret_runtime::begin() }
 }
 
 pub fn dispatch(args: Args, stem: Option<Stem>) -> anyhow::Result<Exit> {
     match args.command {
         Command::Run(args) => run::run(*args, stem),
+        Command::Srt(args) => srt::srt(&args, stem),
         Command::Diff(args) => transaction::diff(&args),
         Command::Commit(args) => transaction::commit(&args),
         Command::Discard(args) => transaction::discard(&args),

@@ -31,27 +31,35 @@ use crate::{
 
 pub fn run(args: Run, stem: Option<Stem>) -> anyhow::Result<Exit> {
     let request = resolve(&args)?;
-    let report_file = args.report.as_deref().filter(|_| !args.plan).map(open_report).transpose()?;
-    if args.audit.is_some() && !args.plan {
-        // Made before the view is: a log inside it is covered from the start.
-        lazaret_audit::Log::open(&request.audit_log)?;
-    }
-    if let Some(state) = request.state.as_ref().filter(|_| !args.plan) {
-        leftovers::clear(state, &request.audit_log)?.iter().for_each(|sentence| output::warning(sentence));
-    }
-    let prepared = prepare(request)?;
     if args.plan {
-        print_plan(&prepared, args.json);
+        print_plan(&prepare(request)?, args.json);
         return Ok(Exit::Ok);
     }
-    let outcome = prepared.run(stem, output::warning)?;
+    carry_out(request, stem, args.report.as_deref(), |_| {})
+}
+
+/// From a request to the exit code. `edit` may take out of the report what is not to be shown.
+pub(super) fn carry_out(
+    request: Request,
+    stem: Option<Stem>,
+    report: Option<&Path>,
+    edit: impl FnOnce(&mut Report),
+) -> anyhow::Result<Exit> {
+    let report_file = report.map(open_report).transpose()?;
+    // Made before the view is: a log inside it is covered from the start.
+    lazaret_audit::Log::open(&request.audit_log)?;
+    if let Some(state) = &request.state {
+        leftovers::clear(state, &request.audit_log)?.iter().for_each(|sentence| output::warning(sentence));
+    }
+    let mut outcome = prepare(request)?.run(stem, output::warning)?;
     if let Some(why) = &outcome.not_executed {
         output::error(why);
     }
-    output::block(&outcome.report.summary());
     if let Some(file) = report_file {
         write_report(file, &outcome.report)?;
     }
+    edit(&mut outcome.report);
+    output::block(&outcome.report.summary());
     Ok(Exit::Command(u8::try_from(outcome.report.exit_code).unwrap_or(125)))
 }
 
@@ -60,8 +68,25 @@ fn resolve(args: &Run) -> anyhow::Result<Request> {
     let directory = env::current_dir().context("the current directory cannot be used (was it deleted?)")?;
     let mut policy = load_policy(args)?;
     apply_flags(args, &directory, &mut policy)?;
+    let request = frame(policy, directory, args.audit.as_deref(), args.report.as_deref())?;
+    Ok(Request {
+        command: args.command.clone(),
+        requirement: if args.warn { Requirement::Warn } else { Requirement::Enforce },
+        writing: writing(args),
+        tool: args.tool.clone(),
+        ..request
+    })
+}
+
+/// A policy in the surroundings of this process, without a command yet.
+pub(super) fn frame(
+    policy: Policy,
+    directory: PathBuf,
+    audit: Option<&Path>,
+    report: Option<&Path>,
+) -> anyhow::Result<Request> {
     let directories = Directories::from_environment(|name| env::var_os(name));
-    let Some(audit_log) = args.audit.clone().or_else(|| directories.audit_log()) else {
+    let Some(audit_log) = audit.map(Path::to_owned).or_else(|| directories.audit_log()) else {
         bail!("there is no place for the audit log: set HOME or XDG_STATE_HOME, or name a file with --audit");
     };
     let audit_log = directory.join(audit_log);
@@ -69,18 +94,18 @@ fn resolve(args: &Run) -> anyhow::Result<Request> {
         [&directories.state, &directories.config].into_iter().flatten().cloned().collect();
     own_directories.push(head_of(&audit_log));
     own_directories.push(audit_log.clone());
-    own_directories.extend(args.report.as_ref().map(|report| directory.join(report)));
+    own_directories.extend(report.map(|report| directory.join(report)));
     Ok(Request {
         policy,
-        command: args.command.clone(),
+        command: Vec::new(),
         directory,
         home: env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
         environment: env::vars_os().collect(),
-        requirement: if args.warn { Requirement::Warn } else { Requirement::Enforce },
+        requirement: Requirement::Enforce,
         audit_log,
         terminal: TerminalUse::WhenInteractive,
-        writing: writing(args),
-        tool: args.tool.clone(),
+        writing: Writing::Through,
+        tool: None,
         alerts: Destinations::load(&alert::files(directories.config.as_deref()))?,
         state: directories.state.clone(),
         own_directories,

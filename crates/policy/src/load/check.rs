@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     Policy,
+    host::Cidr,
     network::{self, Entry as HostEntry, EntryFault, List},
     schema::{EnvironmentPolicy, FilesystemPolicy, NetworkPolicy, SyscallMode},
     syscalls,
@@ -231,6 +232,16 @@ impl Findings<'_> {
         self.each("network", "allowedAddresses", &network.allowed_addresses, |findings, at, text| {
             findings.entry(at, network::allowed_address(text));
         });
+        self.each("network", "deniedAddresses", &network.denied_addresses, |findings, at, text| {
+            findings.entry(at, Cidr::parse(text).map_err(EntryFault::from));
+        });
+        if let Err(error) = network::reasons(network) {
+            self.entry::<()>(&["network", "deniedReasons"], Err(error.fault));
+        }
+        if let Err(error) = network::parents(network) {
+            let keys: Vec<&str> = ["network"].into_iter().chain(error.field.split('.')).collect();
+            self.entry::<()>(&keys, Err(error.fault));
+        }
         self.pins(network);
         let mut taken = BTreeSet::new();
         for (number, publish) in network.publish.iter().enumerate() {

@@ -4,6 +4,7 @@ use std::{fmt, net::IpAddr};
 
 use psl::Psl;
 
+use super::parent::ParentFault;
 use crate::host::{Cidr, CidrError, Host, HostError, Name};
 
 /// The longest host in its longest spelling, with what stands around it.
@@ -63,6 +64,8 @@ pub enum EntryFault {
     NoAddress { name: Name },
     #[error("{name} occurs twice")]
     Twice { name: Name },
+    #[error("the proxy cannot be used: {0}")]
+    Parent(ParentFault),
 }
 
 impl EntryFault {
@@ -109,6 +112,7 @@ impl EntryFault {
                 "write the networks that are meant, such as `10.0.0.0/8`".to_owned()
             }
             EntryFault::NoAddress { .. } => "write the addresses of the name, or remove it".to_owned(),
+            EntryFault::Parent(fault) => fault.hint().to_owned(),
             EntryFault::Twice { .. } => "write the name once, with all its addresses".to_owned(),
         }
     }

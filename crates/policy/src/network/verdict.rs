@@ -116,6 +116,12 @@ fn ports_in_words(ports: &BTreeSet<u16>) -> String {
 }
 
 impl Denial {
+    /// With what whoever wrote the rule has to say about it.
+    pub(super) fn because(mut self, reason: &str) -> Denial {
+        self.detail = format!("{} ({reason})", self.detail);
+        self
+    }
+
     pub(super) fn network_off(host: &Host, port: Option<u16>) -> Denial {
         Denial {
             reason: Reason::NetworkOff,

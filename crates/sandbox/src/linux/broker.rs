@@ -365,7 +365,7 @@ impl Broker {
                 )?;
                 let full = canonical(self.proc.as_fd(), &place)?;
                 let listed = match &self.sockets {
-                    Sockets::Listed(listed) => listed.contains(&full),
+                    Sockets::Listed(listed) => listed.iter().any(|listed| full.starts_with(listed)),
                     Sockets::All => true,
                 };
                 if !listed && !self.is_ours(target.as_fd())? {
