@@ -153,12 +153,15 @@ pub struct Run {
 /// A drop-in for srt (@anthropic-ai/sandbox-runtime): the same flags, settings and exit codes. Without settings
 /// everything can be read, nothing written and no host reached. See docs/from-srt.md for what differs.
 #[derive(Debug, ClapArgs)]
-#[command(disable_version_flag = true, after_help = "Examples:
+#[command(
+    disable_version_flag = true,
+    after_help = "Examples:
   srt -c 'npm test && npm run lint'
   srt -s ci.json make check
   srt --print-policy > policy.json     the same as a policy for `lazaret run --policy`
 
-Exit codes: the command's own; 128+N when signal N ended it; 1 when the settings are wrong or nothing could be started.")]
+Exit codes: the command's own; 128+N when signal N ended it; 1 when the settings are wrong or nothing could be started."
+)]
 pub struct Srt {
     /// Say what is done, on standard error
     #[arg(short, long)]

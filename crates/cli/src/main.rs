@@ -40,7 +40,8 @@ enum Called {
 /// What was typed. Called `srt`, this program is `lazaret srt`.
 fn arguments() -> (Vec<OsString>, Called) {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
-    let named_srt = arguments.first().is_some_and(|name| Path::new(name).file_name() == Some(OsStr::new("srt")));
+    let named_srt =
+        arguments.first().is_some_and(|name| Path::new(name).file_name() == Some(OsStr::new("srt")));
     if named_srt {
         arguments.insert(1, "srt".into());
     }

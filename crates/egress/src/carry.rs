@@ -85,7 +85,8 @@ impl Journey {
 
     /// Connects to the target, at an address that was checked.
     pub async fn set_out(&self, shared: &Shared) -> Result<TcpStream, NoWay> {
-        if let Some(upstream) = shared.gate.rules().parent_of(&self.target.host, self.target.port) {
+        let rules = shared.gate.rules();
+        if let Some(upstream) = rules.parent_of(&self.target.host, self.target.port) {
             // An address is judged here; what a name leads to is known only there.
             guard::judge_early(&shared.gate, &self.target).map_err(NoWay::Denied)?;
             let reached = parent::reach(upstream, &shared.resolver, &self.target.host, self.target.port);

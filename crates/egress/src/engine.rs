@@ -80,6 +80,7 @@ enum Command {
         origin: Origin,
         end: oneshot::Receiver<OwnedFd>,
     },
+    Publish(Published),
     /// Nothing new comes; what is under way may end until this moment.
     Finish(Instant),
     #[cfg(test)]
@@ -165,6 +166,11 @@ impl Engine {
     /// Nobody waits for it any more.
     pub fn abandon(&mut self, ticket: u64) {
         self.tickets.remove(&ticket);
+    }
+
+    /// One more port of the host leads inside.
+    pub fn publish(&self, published: Published) {
+        let _ = self.commands.send(Command::Publish(published));
     }
 
     /// The answer to [`Event::Inbound`]: a connection to the server inside, or the errno.
@@ -379,16 +385,13 @@ async fn attend(
         services.spawn_local(door::serve(Rc::clone(shared), proxy));
     }
     let tickets = Rc::new(Cell::new(0));
-    for Published { listener, port, .. } in published {
+    let offer = |Published { listener, port, .. }: Published| {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        services.spawn_local(publish(
-            Rc::clone(shared),
-            listener,
-            port,
-            Rc::clone(&tickets),
-            Arc::clone(&inbound),
-        ));
+        io::Result::Ok(publish(Rc::clone(shared), listener, port, Rc::clone(&tickets), Arc::clone(&inbound)))
+    };
+    for published in published {
+        services.spawn_local(offer(published)?);
     }
     loop {
         tokio::select! {
@@ -418,6 +421,7 @@ async fn attend(
                         carry::dial_then_carry(&shared, ticket, end, journey).await;
                     });
                 }
+                Some(Command::Publish(published)) => drop(services.spawn_local(offer(published)?)),
                 Some(Command::Finish(until)) => {
                     services.abort_all();
                     if shared.journeys.get() > 0 {

@@ -21,7 +21,7 @@ pub const MOST_CONNECTIONS: u64 = 512;
 
 #[derive(Debug)]
 pub struct Gate {
-    rules: Rules,
+    rules: Mutex<Arc<Rules>>,
     names: Mutex<Names>,
     open: AtomicU64,
     most: u64,
@@ -49,11 +49,16 @@ impl Drop for Slot {
 impl Gate {
     pub fn new(rules: Rules) -> Gate {
         let most = rules.max_connections().unwrap_or(MOST_CONNECTIONS);
-        Gate { rules, names: Mutex::default(), open: AtomicU64::new(0), most }
+        Gate { rules: Mutex::new(Arc::new(rules)), names: Mutex::default(), open: AtomicU64::new(0), most }
     }
 
-    pub fn rules(&self) -> &Rules {
-        &self.rules
+    pub fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on others hold. What is open stays open.
+    pub fn replace_rules(&self, rules: Rules) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
     /// By what a program connects to: an address that stands for a name, or one of its own knowledge.
@@ -75,7 +80,7 @@ impl Gate {
     }
 
     pub fn judge(&self, host: Host, port: u16) -> Result<Target, Denial> {
-        match self.rules.judge(&host, port) {
+        match self.rules().judge(&host, port) {
             Verdict::Allow { rule } => Ok(Target { host, port, rule }),
             Verdict::Deny(denial) => Err(denial),
         }
@@ -83,7 +88,7 @@ impl Gate {
 
     /// The addresses to answer a look-up with; the inner `None` when there are too many names.
     pub fn look_up(&self, name: &Name) -> Result<Option<Stand>, Denial> {
-        match self.rules.may_resolve(name) {
+        match self.rules().may_resolve(name) {
             Verdict::Allow { .. } => Ok(self.names().stand_for(name)),
             Verdict::Deny(denial) => Err(denial),
         }

@@ -21,7 +21,12 @@ const ASKING: Duration = Duration::from_secs(30);
 const LONGEST_ANSWER: usize = 16 * 1024;
 
 /// A tunnel to `host`.
-pub async fn reach(upstream: &Upstream, resolver: &Resolver, host: &Host, port: u16) -> io::Result<TcpStream> {
+pub async fn reach(
+    upstream: &Upstream,
+    resolver: &Resolver,
+    host: &Host,
+    port: u16,
+) -> io::Result<TcpStream> {
     let reached = async {
         let mut proxy = connect(upstream, resolver).await?;
         match upstream.speaks {
@@ -94,7 +99,8 @@ async fn ask_socks(proxy: &mut TcpStream, upstream: &Upstream, host: &Host, port
     if let Some((user, password)) = &upstream.credentials {
         let mut message = vec![1];
         for part in [user, password] {
-            let length = u8::try_from(part.len()).map_err(|_| io::Error::other("the password is too long"))?;
+            let length =
+                u8::try_from(part.len()).map_err(|_| io::Error::other("the password is too long"))?;
             message.push(length);
             message.extend(part.as_bytes());
         }
@@ -117,7 +123,8 @@ async fn ask_socks(proxy: &mut TcpStream, upstream: &Upstream, host: &Host, port
         }
         Host::Name(name) => {
             let name = name.as_str();
-            message.extend([3, u8::try_from(name.len()).map_err(|_| io::Error::other("the name is too long"))?]);
+            message
+                .extend([3, u8::try_from(name.len()).map_err(|_| io::Error::other("the name is too long"))?]);
             message.extend(name.as_bytes());
         }
     }
@@ -159,9 +166,14 @@ mod tests {
 
     #[test]
     fn base64_is_that_of_the_rfc() {
-        for (plain, code) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy"), ("a:b?>", "YTpiPz4=")]
-        {
+        for (plain, code) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+            ("a:b?>", "YTpiPz4="),
+        ] {
             assert_eq!(base64(plain.as_bytes()), code);
         }
     }

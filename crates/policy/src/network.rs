@@ -16,8 +16,8 @@ use std::{
 };
 
 pub use entry::EntryFault;
-use parent::{ParentFault, Parents, Upstream};
 pub(crate) use entry::{Entry, List};
+use parent::{ParentFault, Parents, Upstream};
 pub use pins::Pins;
 pub use publish::{Publish, PublishError};
 pub use verdict::{Denial, Reason, Verdict};
@@ -121,7 +121,9 @@ impl Rules {
             denied: rules("deniedDomains", &policy.denied_domains, List::Deny)?,
             ports: ports.into_iter().collect(),
             addresses: each("allowedAddresses", &policy.allowed_addresses, |text| allowed_address(text))?,
-            denied_addresses: each("deniedAddresses", &policy.denied_addresses, |text| Ok(Cidr::parse(text)?))?,
+            denied_addresses: each("deniedAddresses", &policy.denied_addresses, |text| {
+                Ok(Cidr::parse(text)?)
+            })?,
             reasons: reasons(policy)?,
             parents: parents(policy)?,
             pins,
@@ -272,7 +274,8 @@ impl Rules {
         let denied = |network: &&Cidr| forms.iter().any(|form| network.contains(*form));
         if let Some(network) = self.denied_addresses.iter().find(denied)
             && !self.allowed.iter().any(|rule| {
-                rule.entry.at(Some(port)) && rule.entry.network().is_some_and(|n| n.is_single() && n.contains(address))
+                rule.entry.at(Some(port))
+                    && rule.entry.network().is_some_and(|n| n.is_single() && n.contains(address))
             })
         {
             let rule = format!("deniedAddresses: {network}");

@@ -102,6 +102,7 @@ fn plain_request() -> Request {
         tool: None,
         alerts: Destinations::default(),
         own_directories: Vec::new(),
+        live_rules: None,
     }
 }
 

@@ -279,6 +279,9 @@ fn conditions(policy: &Policy, circumstances: Circumstances) -> Vec<(&'static st
         conditions.push(("execve", vec![otherwise(Action::Notify)]));
         conditions.push(("execveat", vec![otherwise(Action::Notify)]));
     }
+    if circumstances.own_network && policy.network.publish_listening {
+        conditions.push(("listen", vec![otherwise(Action::Notify)]));
+    }
     if circumstances.guards || circumstances.protects {
         conditions.push(("bind", vec![otherwise(Action::Notify)]));
     }

@@ -36,7 +36,7 @@ mod watch;
 pub use lazaret_sandbox::linux::{
     launch::Stem,
     launcher::{self, Launcher, LauncherError},
-    sys::ignore_file_size_signal,
+    sys::{copy_of_inherited, ignore_file_size_signal},
 };
 pub use life::{Child, Command, Output, Sandbox, Stdio};
 pub use prepare::{Prepared, RunError, prepare};

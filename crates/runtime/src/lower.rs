@@ -18,8 +18,8 @@ use lazaret_sandbox::{
     linux::{bpf::Filter, network::RESOLVER},
     pattern::PatternError,
     spec::{
-        Access, Command, Doors, Entry, Exec, Group, Identity, Kind, Landlock, LandlockAccess, LandlockRule, Limits,
-        Namespaces, Owner, Scratch, Sockets, Terminal, Walls,
+        Access, Command, Doors, Entry, Exec, Group, Identity, Kind, Landlock, LandlockAccess, LandlockRule,
+        Limits, Namespaces, Owner, Scratch, Sockets, Terminal, Walls,
     },
 };
 

@@ -7,7 +7,7 @@ mod strays;
 mod telling;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     io,
     net::{IpAddr, SocketAddr},
     os::fd::{BorrowedFd, OwnedFd},
@@ -26,7 +26,7 @@ use lazaret_egress::{
 };
 use lazaret_policy::{
     host::Host,
-    network::{Denial, Reason},
+    network::{Denial, Reason, RuleError, Rules},
     schema::NetworkPolicy,
 };
 use lazaret_sandbox::{
@@ -89,6 +89,41 @@ pub struct Network {
     ration: owner::Ration,
     /// Names that were allowed and had no address.
     unresolved: HashMap<(String, u16), u64>,
+    live: Option<LiveRules>,
+    offers_ports: bool,
+    /// Ports that are offered on the host because something inside listens there.
+    offered: BTreeSet<u16>,
+    /// What a person should know about them.
+    offers: Vec<String>,
+}
+
+/// Rules that can be replaced while the sandbox runs: what is to be done with the means to do it.
+#[derive(Clone)]
+pub struct LiveRules(Arc<dyn Fn(RulesUpdate) + Send + Sync>);
+
+impl LiveRules {
+    /// `start` is called when the network is served, and may keep what it gets in a thread of its own.
+    pub fn new(start: impl Fn(RulesUpdate) + Send + Sync + 'static) -> LiveRules {
+        LiveRules(Arc::new(start))
+    }
+}
+
+impl std::fmt::Debug for LiveRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LiveRules")
+    }
+}
+
+/// The means to replace the rules of a running sandbox.
+#[derive(Debug, Clone)]
+pub struct RulesUpdate(Arc<Gate>);
+
+impl RulesUpdate {
+    /// The lists of another policy hold for every connection from now on.
+    pub fn replace(&self, policy: &NetworkPolicy) -> Result<(), RuleError> {
+        self.0.replace_rules(Rules::compile(policy)?);
+        Ok(())
+    }
 }
 
 /// What the loop has to do after something was heard.
@@ -117,8 +152,32 @@ pub fn publish(ports: &[lazaret_policy::network::Publish]) -> Result<Vec<Publish
 }
 
 impl Network {
-    pub fn new(policy: &NetworkPolicy, gate: Option<Arc<Gate>>, published: Vec<Published>) -> Network {
-        Network { gate, published, queries_per_second: policy.max_dns_queries, ..Network::default() }
+    pub fn new(
+        policy: &NetworkPolicy,
+        gate: Option<Arc<Gate>>,
+        published: Vec<Published>,
+        live: Option<LiveRules>,
+    ) -> Network {
+        let (queries_per_second, offers_ports) = (policy.max_dns_queries, policy.publish_listening);
+        Network { gate, published, queries_per_second, offers_ports, live, ..Network::default() }
+    }
+
+    /// Something inside is about to listen: the host's loopback leads there, if the port is free there, too.
+    pub fn offer(&mut self, port: u16) {
+        const MOST: usize = 64;
+        let Some(engine) = &self.engine else { return };
+        if self.offered.len() >= MOST || !self.offered.insert(port) {
+            return;
+        }
+        match std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, port)) {
+            Ok(listener) => {
+                engine.publish(Published { listener, port, any_port: false });
+                self.offers.push(format!("port {port} of the sandbox was offered at 127.0.0.1:{port}"));
+            }
+            Err(error) => self.offers.push(format!(
+                "port {port} of the sandbox could not be offered on the host ({error}): it can be reached from inside only"
+            )),
+        }
     }
 
     /// Which port of the host was taken, where any would do.
@@ -148,11 +207,14 @@ impl Network {
             search: resolver::search_list(),
             queries_per_second: self.queries_per_second.unwrap_or(QUERIES_PER_SECOND),
         });
-        if doors.is_none() && self.published.is_empty() {
+        if doors.is_none() && self.published.is_empty() && !self.offers_ports {
             return Ok(());
         }
         raise_descriptor_limit();
         let published = std::mem::take(&mut self.published);
+        if let Some(LiveRules(start)) = &self.live {
+            start(RulesUpdate(Arc::clone(gate)));
+        }
         self.engine = Some(Engine::start(Arc::clone(gate), doors, published, sys::block_signals)?);
         Ok(())
     }
@@ -264,6 +326,7 @@ impl Network {
     /// Nothing inside runs any more: what is on its way may still arrive.
     pub fn finish(&mut self, record: &mut Record<'_>) -> Result<(), AuditError> {
         let Some(mut engine) = self.engine.take() else { return Ok(()) };
+        self.offers.drain(..).for_each(|sentence| record.tell(sentence));
         let mut events = Vec::new();
         engine.finish(LAST_BYTES, |heard| events.extend(heard));
         for news in self.note(events, None, record)? {

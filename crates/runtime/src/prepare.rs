@@ -181,7 +181,7 @@ impl Prepared {
         let gate = own.then(|| Arc::new(Gate::new(self.rules.clone())));
         let published = network::publish(&self.request.policy.network.publish)
             .map_err(|(port, source)| RunError::Publish { port, source })?;
-        Ok(Network::new(&self.request.policy.network, gate, published))
+        Ok(Network::new(&self.request.policy.network, gate, published, self.request.live_rules.clone()))
     }
 
     /// Things a person should know, which do not stop the run.

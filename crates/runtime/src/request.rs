@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use lazaret_policy::Policy;
 
-use crate::alert::Destinations;
+use crate::{alert::Destinations, network::LiveRules};
 
 /// Everything that `run` needs to know; nothing is read from the process's own surroundings later.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub struct Request {
     pub alerts: Destinations,
     /// Directories of our own that nothing inside may ever see.
     pub own_directories: Vec<PathBuf>,
+    /// Who replaces the network's rules while it runs, if anybody does.
+    pub live_rules: Option<LiveRules>,
 }
 
 impl Request {
@@ -48,6 +50,7 @@ impl Request {
             state: None,
             tool: None,
             alerts: Destinations::default(),
+            live_rules: None,
         }
     }
 }

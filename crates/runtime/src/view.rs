@@ -5,10 +5,14 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     fs,
-    os::unix::{ffi::OsStringExt, fs::MetadataExt},
+    os::unix::{
+        ffi::OsStringExt,
+        fs::{FileTypeExt, MetadataExt},
+    },
     path::{Path, PathBuf},
 };
 
+use lazaret_policy::schema::UnixSockets;
 use lazaret_sandbox::{
     pattern::{New, Pattern, is_glob},
     spec::{Access, Entry, Exec, Kind, Object, Owner},
@@ -285,10 +289,28 @@ impl View<'_> {
             .map(|path| canonical_as_far_as_it_exists(&path, &mut Vec::new()).0)
             .filter(|path| below(path))
             .collect();
+        if self.request.policy.network.unix_sockets == Some(UnixSockets::All) {
+            self.sockets_in(path);
+        }
         for needed in needed {
             let first = needed.strip_prefix(path).ok().and_then(|rest| rest.components().next());
             if let Some(first) = first {
                 self.shown(path.join(first), Access::ReadOnly);
+            }
+        }
+    }
+
+    /// Sockets, and directories that hold one, are not to be reached through a layer.
+    fn sockets_in(&mut self, directory: &Path) {
+        let is_socket =
+            |path: &Path| fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+        let entries =
+            |path: &Path| fs::read_dir(path).into_iter().flatten().filter_map(Result::ok).take(1000);
+        for entry in entries(directory) {
+            let path = entry.path();
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_socket(&path) || (is_directory && entries(&path).any(|inner| is_socket(&inner.path()))) {
+                self.shown(path, Access::ReadOnly);
             }
         }
     }
@@ -309,10 +331,12 @@ impl View<'_> {
         let mut parents = Vec::new();
         for path in &self.request.policy.network.unix_socket_paths {
             let expanded = self.expand(path)?;
-            let resolved =
-                canonical(&expanded).unwrap_or_else(|_| canonical_as_far_as_it_exists(&expanded, &mut parents).0);
+            let resolved = canonical(&expanded)
+                .unwrap_or_else(|_| canonical_as_far_as_it_exists(&expanded, &mut parents).0);
+            // Through a layer a socket is another one.
+            let layered = |node: &Node| matches!(node, Node::Bind { access: Access::CopyOnWrite, .. });
             if let Ok(found) = look(&expanded)
-                && !self.visible(&found.path)
+                && (!self.visible(&found.path) || self.node_above(&found.path).is_some_and(layered))
                 && !is_kernel_made(&found.path)
             {
                 self.link_to(&expanded, &found.path);
@@ -366,7 +390,8 @@ impl View<'_> {
     /// What lies in a hidden directory is hidden with it.
     fn remove_hidden_in_hidden(&mut self) {
         let is_hidden = |node: &Node| matches!(node, Node::Hidden(_));
-        let covered = |path: &Path| path.parent().is_some_and(|parent| self.node_above(parent).is_some_and(is_hidden));
+        let covered =
+            |path: &Path| path.parent().is_some_and(|parent| self.node_above(parent).is_some_and(is_hidden));
         let gone: Vec<PathBuf> = self
             .nodes
             .iter()
@@ -404,9 +429,9 @@ impl View<'_> {
             self.protected.push(Pattern::literal(&resolved));
             let Ok(found) = look(&expanded) else { continue };
             self.protected.push(Pattern::literal(&found.path));
-            let inside_writable = self.node_above(&found.path).is_some_and(|node| {
-                matches!(node, Node::Bind { access: Access::ReadWrite, .. })
-            });
+            let inside_writable = self
+                .node_above(&found.path)
+                .is_some_and(|node| matches!(node, Node::Bind { access: Access::ReadWrite, .. }));
             if inside_writable && !is_kernel_made(&found.path) {
                 self.nodes.remove(&found.path);
                 self.bind(Found { is_socket: false, ..found }, Access::ReadOnly);
@@ -769,8 +794,12 @@ impl View<'_> {
 
     /// Hidden paths, and what is visible below them.
     pub fn sights(&self) -> Vec<(PathBuf, Sight)> {
-        let hidden: Vec<&PathBuf> =
-            self.nodes.iter().filter(|(_, node)| matches!(node, Node::Hidden(_))).map(|(path, _)| path).collect();
+        let hidden: Vec<&PathBuf> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| matches!(node, Node::Hidden(_)))
+            .map(|(path, _)| path)
+            .collect();
         let sight = |(path, node): (&PathBuf, &Node)| {
             let below = hidden.iter().any(|hidden| is_at_or_below(path, hidden));
             let sight = if matches!(node, Node::Hidden(_)) { Sight::Hidden } else { Sight::Visible };

@@ -407,6 +407,10 @@ impl<'a> Watch<'a> {
                 request.other = task.bytes(b, usize::try_from(c).unwrap_or(0).min(128))?;
                 Ok(Some(a as i32))
             }),
+            "listen" => {
+                self.listening(task, a as i32);
+                Ok(Verdict::Proceed)
+            }
             "open" => self.opening(sandbox, call, task, AT_FDCWD, a, b, c),
             "openat" => self.opening(sandbox, call, task, a as i32, b, c, d),
             "creat" => self.opening(sandbox, call, task, AT_FDCWD, a, O_CREAT | 0o1 | 0o1000, b),

@@ -305,7 +305,11 @@ mod tests {
     #[test]
     fn a_pattern_covers_what_it_matches_and_everything_below() {
         for (pattern, yes, no) in [
-            ("/a/*.pem", vec!["/a/x.pem", "/a/.pem", "/a/x.pem/deep"], vec!["/a/b/x.pem", "/a/x.pemm", "/x.pem"]),
+            (
+                "/a/*.pem",
+                vec!["/a/x.pem", "/a/.pem", "/a/x.pem/deep"],
+                vec!["/a/b/x.pem", "/a/x.pemm", "/x.pem"],
+            ),
             ("/a/**/*.pem", vec!["/a/x.pem", "/a/b/c/x.pem"], vec!["/b/x.pem", "/a"]),
             ("/**/id_?sa", vec!["/id_rsa", "/x/id_dsa/y"], vec!["/id_rrsa"]),
             ("/a/[a-c]x/[!z]", vec!["/a/bx/y"], vec!["/a/dx/y", "/a/bx/z"]),

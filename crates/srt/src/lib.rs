@@ -8,4 +8,4 @@ pub mod settings;
 pub mod translate;
 
 pub use settings::{Settings, SettingsError};
-pub use translate::{Surroundings, Translated, TranslateError, translate};
+pub use translate::{Surroundings, TranslateError, Translated, translate};

@@ -105,7 +105,8 @@ pub fn translate(settings: &Settings, surroundings: &Surroundings) -> Result<Tra
     translation.environment(settings);
     if settings.allow_nested_user_namespaces {
         translation.notes.push(
-            "allowNestedUserNamespaces is not granted: nothing inside can make namespaces of its own".to_owned(),
+            "allowNestedUserNamespaces is not granted: nothing inside can make namespaces of its own"
+                .to_owned(),
         );
     }
     let Translation { policy, notes, .. } = translation;
@@ -142,7 +143,8 @@ impl Translation<'_> {
         self.policy.filesystem.read_only_paths.push("/".into());
         for entry in &settings.deny_read {
             if entry.path.ends_with('/') && crate::paths::is_pattern(&entry.path) {
-                let (field, why) = ("filesystem.denyRead", "it ends in `/`, so it matches nothing: leave the `/` out");
+                let (field, why) =
+                    ("filesystem.denyRead", "it ends in `/`, so it matches nothing: leave the `/` out");
                 return Err(TranslateError::Pattern { field, entry: entry.path.clone(), why });
             }
             match self.meaning(entry) {
@@ -208,7 +210,8 @@ impl Translation<'_> {
         if ["/dev", "/proc", "/sys"].iter().any(|kernel| path.starts_with(kernel)) {
             self.notes.push(format!("filesystem.{field}: {} is the sandbox's own", path.display()));
         } else if !path.exists() {
-            self.notes.push(format!("filesystem.{field}: {} does not exist, so it is left out", path.display()));
+            self.notes
+                .push(format!("filesystem.{field}: {} does not exist, so it is left out", path.display()));
         } else {
             match access {
                 Access::Read => self.policy.filesystem.read_only_paths.push(path),
@@ -229,8 +232,11 @@ impl Translation<'_> {
         let convenient = home.iter().flat_map(|home| CONVENIENT.iter().map(|name| home.join(name)));
         // What is hidden stays hidden.
         let convenient = convenient.filter(|path| !denied.iter().any(|denied| path.starts_with(denied)));
-        let paths: Vec<PathBuf> =
-            [PathBuf::from(OWN_TEMPORARY)].into_iter().chain(convenient).filter(|path| path.is_dir()).collect();
+        let paths: Vec<PathBuf> = [PathBuf::from(OWN_TEMPORARY)]
+            .into_iter()
+            .chain(convenient)
+            .filter(|path| path.is_dir())
+            .collect();
         self.policy.filesystem.read_write_paths.extend(paths);
     }
 
@@ -242,7 +248,8 @@ impl Translation<'_> {
             if file.mode == Mode::Mask {
                 return Err(unsupported("credentials.files", format!("the mask of {}", file.path)));
             }
-            let entry = PathEntry { path: file.path.clone(), reading: crate::settings::Reading::MayBePattern };
+            let entry =
+                PathEntry { path: file.path.clone(), reading: crate::settings::Reading::MayBePattern };
             match self.meaning(&entry) {
                 Meaning::Path(path) => self.policy.filesystem.hidden_paths.push(path),
                 Meaning::Pattern(path) => self.policy.filesystem.hidden_patterns.push(path),
@@ -315,8 +322,12 @@ impl Translation<'_> {
                 proxy: format!("unix:{}", self.absolute(&mitm.socket_path).display()),
             })
             .collect();
-        (http.is_some() || https.is_some() || !routes.is_empty())
-            .then_some(schema::ParentProxy { http, https, no_proxy, routes })
+        (http.is_some() || https.is_some() || !routes.is_empty()).then_some(schema::ParentProxy {
+            http,
+            https,
+            no_proxy,
+            routes,
+        })
     }
 
     fn environment(&mut self, settings: &Settings) {
@@ -330,7 +341,8 @@ impl Translation<'_> {
         environment.allow = match surroundings.passing {
             Passing::All => surroundings.environment.keys().cloned().collect(),
             Passing::Cleaned => {
-                let usual = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "LANG", "TZ", "PWD"];
+                let usual =
+                    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "LANG", "TZ", "PWD"];
                 usual.iter().map(|name| (*name).to_owned()).chain(["LC_*".to_owned()]).collect()
             }
         };
@@ -339,7 +351,8 @@ impl Translation<'_> {
         let asked = asked.iter().find_map(|name| surroundings.environment.get(*name)).cloned();
         let own = || Path::new(OWN_TEMPORARY).is_dir().then(|| OWN_TEMPORARY.to_owned());
         let temporary = asked.or_else(own).unwrap_or_else(|| "/tmp".to_owned());
-        let mut set = |name: &str, value: &str| drop(environment.set.insert(name.to_owned(), value.to_owned()));
+        let mut set =
+            |name: &str, value: &str| drop(environment.set.insert(name.to_owned(), value.to_owned()));
         set("TMPDIR", &temporary);
         set("SANDBOX_RUNTIME", "1");
         let safe = settings.git.as_ref().map(|git| git.safe_directories.as_slice()).unwrap_or_default();
@@ -355,19 +368,26 @@ impl Translation<'_> {
 
 /// How long the longest of `paths` at or above `path` is; 0 without one.
 fn deepest(paths: &[PathBuf], path: &Path) -> usize {
-    paths.iter().filter(|above| path.starts_with(above)).map(|above| above.as_os_str().len()).max().unwrap_or(0)
+    paths
+        .iter()
+        .filter(|above| path.starts_with(above))
+        .map(|above| above.as_os_str().len())
+        .max()
+        .unwrap_or(0)
 }
 
 /// As a pattern that matches nothing else.
 fn escaped(path: &Path) -> PathBuf {
     let text = path.to_string_lossy();
-    text.chars().fold(String::new(), |mut text, c| {
-        match c {
-            '*' | '?' | '[' => text.extend(['[', c, ']']),
-            _ => text.push(c),
-        }
-        text
-    }).into()
+    text.chars()
+        .fold(String::new(), |mut text, c| {
+            match c {
+                '*' | '?' | '[' => text.extend(['[', c, ']']),
+                _ => text.push(c),
+            }
+            text
+        })
+        .into()
 }
 
 #[derive(Clone, Copy)]
@@ -382,7 +402,11 @@ fn refuse_interception(settings: &Network) -> Result<(), TranslateError> {
     let target = settings.ambiguous_request_target.as_deref();
     let asked = [
         ("network.tlsTerminate", settings.tls_terminate.is_some(), TLS),
-        ("network.filterRequest", settings.filter_request.is_some(), "it is a function of a program. Leave it out"),
+        (
+            "network.filterRequest",
+            settings.filter_request.is_some(),
+            "it is a function of a program. Leave it out",
+        ),
         ("network.stripResponseHeaders", !settings.strip_response_headers.is_empty(), TLS),
         ("network.allowPlaintextHeaderSet", settings.allow_plaintext_header_set, TLS),
         ("network.refuseOpaqueTunnels", settings.refuse_opaque_tunnels, TLS),

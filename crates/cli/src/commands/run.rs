@@ -109,6 +109,7 @@ pub(super) fn frame(
         alerts: Destinations::load(&alert::files(directories.config.as_deref()))?,
         state: directories.state.clone(),
         own_directories,
+        live_rules: None,
     })
 }
 

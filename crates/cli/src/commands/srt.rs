@@ -4,12 +4,19 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    fs::File,
+    io::{BufRead as _, BufReader},
     os::unix::ffi::{OsStrExt as _, OsStringExt as _},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::Context as _;
-use lazaret_runtime::{Report, Request, Requirement, Stem};
+use lazaret_runtime::{
+    Report, Request, Requirement, Stem, copy_of_inherited,
+    network::{LiveRules, RulesUpdate},
+    record::Violation,
+};
 use lazaret_srt::{
     Settings, SettingsError, Surroundings, Translated, settings,
     translate::{Passing, translate},
@@ -56,13 +63,91 @@ fn carry_out(args: &Srt, stem: Option<Stem>) -> anyhow::Result<Exit> {
     let Translated { policy, weaker, ignored, .. } = translated;
     let request = run::frame(policy, directory, args.audit.as_deref(), args.report.as_deref())?;
     let requirement = if weaker { Requirement::Warn } else { Requirement::Enforce };
-    let request = Request { command, requirement, tool: None, ..request };
+    let live_rules = args.control_fd.map(|number| control(number, surroundings, args.debug)).transpose()?;
+    let request = Request { command, requirement, live_rules, ..request };
     run::carry_out(request, stem, args.report.as_deref(), |report: &mut Report| {
         report.violations.retain(|violation| {
             let about = violation.path.as_deref().unwrap_or(&violation.description);
             !ignored.covers(&line, about)
         });
+        report.violations.iter_mut().for_each(|violation| {
+            violation.remedy = in_settings(violation).unwrap_or_else(|| violation.remedy.clone());
+        });
     })
+}
+
+/// The line of the settings that would allow it.
+fn in_settings(violation: &Violation) -> Option<String> {
+    if let Some(peer) = &violation.peer {
+        let listable = matches!(peer.reason, "host-not-allowed" | "port-not-allowed");
+        return listable
+            .then(|| format!("to allow: add \"{}:{}\" to network.allowedDomains", peer.host, peer.port));
+    }
+    let path = violation.path.as_deref()?;
+    if violation.remedy.starts_with("to allow: --rw") {
+        return Some(match violation.remedy.contains("the socket itself") {
+            true => format!("to allow: add \"{path}\" to network.allowUnixSockets"),
+            false => {
+                let directory = Path::new(path).parent().unwrap_or(Path::new("/"));
+                format!("to allow: add \"{}\" to filesystem.allowWrite", directory.display())
+            }
+        });
+    }
+    if violation.remedy.starts_with("the path is hidden") {
+        return Some(
+            "it is in filesystem.denyRead: take it out, or add what is needed to filesystem.allowRead"
+                .to_owned(),
+        );
+    }
+    let protected = violation.remedy.starts_with("the name is protected");
+    protected.then(|| {
+        "the name is protected against writing: by filesystem.denyWrite, or as one that is always protected".to_owned()
+    })
+}
+
+/// New settings come in over a descriptor, a line each. Only their network's lists can take effect in a sandbox
+/// that is built already.
+fn control(number: i32, surroundings: Surroundings, debug: bool) -> anyhow::Result<LiveRules> {
+    let unusable = || {
+        format!(
+            "--control-fd {number} is not usable. Refusing to run the command without the channel it asks for"
+        )
+    };
+    let descriptor = copy_of_inherited(number).with_context(unusable)?;
+    let mode = rustix::fs::fcntl_getfl(&descriptor).with_context(unusable)? & rustix::fs::OFlags::ACCMODE;
+    if mode == rustix::fs::OFlags::WRONLY {
+        return Err(anyhow::anyhow!("it cannot be read").context(unusable()));
+    }
+    let channel = Mutex::new(Some(File::from(descriptor)));
+    Ok(LiveRules::new(move |update| {
+        let Some(channel) = channel.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let surroundings = surroundings.clone();
+        // Whoever reads ends with the program: nothing waits for it.
+        let reader = move || {
+            for line in BufReader::new(channel).lines() {
+                let Ok(line) = line else { return };
+                match replace(&line, &surroundings, &update) {
+                    Ok(()) if debug => output::message("srt: new settings are in force"),
+                    Ok(()) => {}
+                    Err(error) => output::message(&format!(
+                        "Invalid config on control fd {number}: ignored, previous config still in force ({})",
+                        output::chain(&error)
+                    )),
+                }
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("lazaret-control".to_owned()).spawn(reader) {
+            output::warning(&format!("the control channel cannot be read: {error}"));
+        }
+    }))
+}
+
+fn replace(line: &str, surroundings: &Surroundings, update: &RulesUpdate) -> anyhow::Result<()> {
+    if line.trim().is_empty() {
+        return Ok(());
+    }
+    let settings = settings::parse(line, Path::new("control"))?;
+    Ok(update.replace(&translate(&settings, surroundings)?.policy.network)?)
 }
 
 /// The file that was named, the one in the home, or what holds without any.
@@ -83,7 +168,8 @@ fn home() -> Option<PathBuf> {
 }
 
 fn surroundings(args: &Srt, directory: &Path) -> Surroundings {
-    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     Surroundings {
         directory: directory.to_owned(),
         home: home(),
@@ -94,7 +180,8 @@ fn surroundings(args: &Srt, directory: &Path) -> Surroundings {
 
 /// What is executed: `bash -c`, as srt does. A plain program needs no shell in between.
 fn command(args: &Srt) -> anyhow::Result<Vec<OsString>> {
-    let shell = || if Path::new("/bin/bash").exists() || Path::new("/usr/bin/bash").exists() { "bash" } else { "sh" };
+    let shell =
+        || if Path::new("/bin/bash").exists() || Path::new("/usr/bin/bash").exists() { "bash" } else { "sh" };
     match (&args.line, args.command.as_slice()) {
         (Some(line), _) => Ok(vec![shell().into(), "-c".into(), line.clone()]),
         (None, []) => anyhow::bail!("No command specified. Use -c <command> or provide command arguments."),

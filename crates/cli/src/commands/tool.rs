@@ -215,6 +215,7 @@ fn call(args: &args::ToolRun, place: &Surroundings, tool: &Tool) -> anyhow::Resu
         tool: Some(tool.name().to_owned()),
         alerts: Destinations::load(&alert::files(place.directories.config.as_deref()))?,
         own_directories,
+        live_rules: None,
     };
     // No threads have been started yet.
     Ok(match execute(request, tool, &checked) {

@@ -49,6 +49,17 @@ struct Socket {
 }
 
 impl Watch<'_> {
+    /// A port that is to be offered on the host.
+    pub(super) fn listening(&mut self, task: &Task, socket: i32) {
+        let Ok(socket) = task.descriptor(socket) else { return };
+        let Ok(name) = rustix::net::getsockname(&socket) else { return };
+        if let Ok(address) = SocketAddr::try_from(name)
+            && address.port() != 0
+        {
+            self.network.offer(address.port());
+        }
+    }
+
     /// A program connects a socket.
     pub(super) fn connecting(
         &mut self,

@@ -16,7 +16,8 @@ use lazaret_sandbox::linux::{
 };
 
 use super::{
-    AT_FDCWD, DENIED_WINS, HIDDEN, EINVAL, O_ACCMODE, O_CREAT, O_PATH, O_TMPFILE, O_TRUNC, Verdict, Watch, links, privileged,
+    AT_FDCWD, DENIED_WINS, EINVAL, HIDDEN, O_ACCMODE, O_CREAT, O_PATH, O_TMPFILE, O_TRUNC, Verdict, Watch,
+    links, privileged,
 };
 use crate::{lower::Sight, record::Violation, report::printable};
 

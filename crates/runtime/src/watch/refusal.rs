@@ -14,8 +14,8 @@ use lazaret_sandbox::linux::{
 };
 
 use super::{
-    AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, CRITICAL_FILES, EACCES, EAFNOSUPPORT, EPERM,
-    PROTECTED, Pending, Verdict, Watch,
+    AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, CRITICAL_FILES, EACCES, EAFNOSUPPORT, EPERM, PROTECTED, Pending,
+    Verdict, Watch,
 };
 use crate::{
     record::{Syscall, Violation},
@@ -139,7 +139,8 @@ impl Watch<'_> {
         let remedy = if plain_network && self.policy.isolation_level == Level::Process {
             "to allow: network.allowNetwork = true (level 1 then uses the host's network)".to_owned()
         } else if domain == AF_UNIX && unix == Some(UnixSockets::None) {
-            "to allow: network.unixSockets (srt: allowUnixSockets with the paths, or allowAllUnixSockets)".to_owned()
+            "to allow: network.unixSockets (srt: allowUnixSockets with the paths, or allowAllUnixSockets)"
+                .to_owned()
         } else {
             "nothing allows this kind of socket".to_owned()
         };

@@ -211,7 +211,9 @@ impl Broker {
                     let base = base.ok_or(Errno::BADF)?;
                     let from = format!("/proc/self/fd/{}", base.as_raw_fd());
                     rustix::fs::linkat(CWD, from, &to.parent, &to.name, AtFlags::SYMLINK_FOLLOW)?;
-                } else if let Some(from) = self.magic(request, base, &request.path, follow, Purpose::Change)? {
+                } else if let Some(from) =
+                    self.magic(request, base, &request.path, follow, Purpose::Change)?
+                {
                     rustix::fs::linkat(CWD, from, &to.parent, &to.name, AtFlags::SYMLINK_FOLLOW)?;
                 } else {
                     let from = self.unguarded(request, base, &request.path, follow)?;

@@ -539,6 +539,14 @@ pub fn adopt(fd: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
+/// A copy of a descriptor that this program was started with, by its number.
+pub fn copy_of_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_DUPFD_CLOEXEC takes a number, open or not, and changes nothing but the table of descriptors.
+    let copy = check(c_long::from(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) }))?;
+    // SAFETY: the kernel has just made it, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy as RawFd) })
+}
+
 /// Duplicates onto a fixed number, close-on-exec.
 pub fn duplicate_to(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
     // SAFETY: dup3 takes numbers; whatever was open at `number` is replaced, which the caller intends.

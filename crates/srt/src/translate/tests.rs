@@ -84,7 +84,8 @@ fn denied_variables_are_not_passed_on() {
 #[test]
 fn hiding_the_root_leaves_only_what_is_listed() {
     let mut hidden = settings("", r#","allowRead":["/etc"]"#, "");
-    hidden.filesystem.deny_read = vec![PathEntry { path: "/".into(), reading: crate::settings::Reading::MayBePattern }];
+    hidden.filesystem.deny_read =
+        vec![PathEntry { path: "/".into(), reading: crate::settings::Reading::MayBePattern }];
     let policy = translate(&hidden, &surroundings(&[])).unwrap().policy;
     assert_eq!(policy.filesystem.read_only_paths, [PathBuf::from("/etc")]);
     assert!(policy.filesystem.hidden_paths.is_empty());
