@@ -198,6 +198,7 @@ impl Rules {
         address.is_loopback()
             && self.network != Network::Off
             && self.has_port(port)
+            && self.denied_network(&[address], port).is_none()
             && !self.denied.iter().any(|rule| names(&rule))
             && self.allowed.iter().any(|rule| names(&rule))
     }
@@ -214,6 +215,18 @@ impl Rules {
 
     pub fn max_connections(&self) -> Option<u64> {
         self.max_connections
+    }
+
+    /// The denied network that one of these forms of an address is in, unless the address itself is listed.
+    fn denied_network(&self, forms: &[IpAddr], port: u16) -> Option<&Cidr> {
+        let listed = |rule: &Rule| {
+            let single = rule.entry.network().filter(|network| network.is_single());
+            rule.entry.at(Some(port))
+                && single.is_some_and(|one| forms.iter().any(|form| one.contains(*form)))
+        };
+        let denied = |network: &&Cidr| forms.iter().any(|form| network.contains(*form));
+        let denied = self.denied_addresses.iter().find(denied)?;
+        (!self.allowed.iter().any(listed)).then_some(denied)
     }
 
     fn has_port(&self, port: u16) -> bool {
@@ -271,13 +284,7 @@ impl Rules {
         if let Some(rule) = self.denied.iter().find(denied) {
             return Verdict::Deny(Denial::address_denied(&asked, address, port, rule.text()));
         }
-        let denied = |network: &&Cidr| forms.iter().any(|form| network.contains(*form));
-        if let Some(network) = self.denied_addresses.iter().find(denied)
-            && !self.allowed.iter().any(|rule| {
-                rule.entry.at(Some(port))
-                    && rule.entry.network().is_some_and(|n| n.is_single() && n.contains(address))
-            })
-        {
+        if let Some(network) = self.denied_network(&forms, port) {
             let rule = format!("deniedAddresses: {network}");
             return Verdict::Deny(Denial::address_denied(&asked, address, port, rule));
         }

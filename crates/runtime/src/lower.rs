@@ -386,9 +386,11 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
         .rules
         .retain(|rule| !private.contains(&rule.path.as_path()) && rule.access != LandlockAccess::List);
     // What is denied below a visible directory cannot be taken out of it again; whoever grants the directory
-    // grants the name. So directories with a denied name in them are not granted at all.
-    let denied = &lowered.denied;
-    spec.landlock.rules.retain(|rule| !denied.iter().any(|denied| is_at_or_below(denied, &rule.path)));
+    // grants the name. So of directories with a denied name in them only the rest is granted.
+    let hidden = lowered.hidden.iter().filter(|(_, sight)| *sight == Sight::Hidden).map(|(path, _)| path);
+    let closed: Vec<&PathBuf> = lowered.denied.iter().chain(hidden).collect();
+    spec.landlock.rules =
+        std::mem::take(&mut spec.landlock.rules).into_iter().flat_map(|rule| carved(rule, &closed)).collect();
     // Counted per user on the whole host, not per sandbox.
     spec.limits.processes = None;
     // Without a network of its own: the host's, or none.
@@ -403,6 +405,31 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     };
     spec.filter = Some(filter::build(policy, circumstances));
     weaker
+}
+
+/// A rule without what is closed below its path: the same for everything else in the directory, as it is now.
+fn carved(rule: LandlockRule, closed: &[&PathBuf]) -> Vec<LandlockRule> {
+    const MOST: usize = 10_000;
+    let holds_closed = |path: &Path| closed.iter().any(|closed| is_at_or_below(closed, path));
+    let access = rule.access;
+    let mut waiting = vec![rule.path];
+    let mut rules = Vec::new();
+    while let Some(path) = waiting.pop() {
+        if !holds_closed(&path) {
+            rules.push(LandlockRule { path, access });
+        } else if !closed.contains(&&path) {
+            let entries = fs::read_dir(&path).into_iter().flatten().filter_map(Result::ok);
+            waiting.extend(
+                entries
+                    .filter(|entry| !entry.file_type().is_ok_and(|kind| kind.is_symlink()))
+                    .map(|entry| entry.path()),
+            );
+        }
+        if rules.len() + waiting.len() > MOST {
+            return Vec::new();
+        }
+    }
+    rules
 }
 
 /// What a level cannot do without.

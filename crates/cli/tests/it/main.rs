@@ -40,6 +40,7 @@ mod real_programs;
 mod refusals;
 mod resources;
 mod signals;
+mod srt;
 mod streams;
 mod supervision;
 mod telling;
