@@ -55,6 +55,9 @@ _lazaret() {
             lazaret,run)
                 cmd="lazaret__subcmd__run"
                 ;;
+            lazaret,srt)
+                cmd="lazaret__subcmd__srt"
+                ;;
             lazaret,tool)
                 cmd="lazaret__subcmd__tool"
                 ;;
@@ -114,6 +117,9 @@ _lazaret() {
                 ;;
             lazaret__subcmd__help,run)
                 cmd="lazaret__subcmd__help__subcmd__run"
+                ;;
+            lazaret__subcmd__help,srt)
+                cmd="lazaret__subcmd__help__subcmd__srt"
                 ;;
             lazaret__subcmd__help,tool)
                 cmd="lazaret__subcmd__help__subcmd__tool"
@@ -230,7 +236,7 @@ _lazaret() {
 
     case "${cmd}" in
         lazaret)
-            opts="-h -V --help --version run diff commit discard tool doctor policy profile audit bench completions launcher man help"
+            opts="-h -V --help --version run srt diff commit discard tool doctor policy profile audit bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -438,7 +444,7 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__help)
-            opts="run diff commit discard tool doctor policy profile audit bench completions launcher man help"
+            opts="run srt diff commit discard tool doctor policy profile audit bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -718,6 +724,20 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__srt)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1134,6 +1154,44 @@ _lazaret() {
                     ;;
                 --on-escape)
                     COMPREPLY=($(compgen -W "kill deny" -- "${cur}"))
+                    return 0
+                    ;;
+                --audit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --report)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__srt)
+            opts="-d -s -c -V -h --debug --settings --control-fd --clean-env --audit --report --print-policy --version --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --settings)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -s)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --control-fd)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --audit)

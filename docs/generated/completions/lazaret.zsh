@@ -65,6 +65,25 @@ discard\:"Throw them away"))' \
 '*::command -- The command and its arguments:_default' \
 && ret=0
 ;;
+(srt)
+_arguments "${_arguments_options[@]}" : \
+'-s+[The settings file \[default\: ~/.srt-settings.json, if it exists\]]:FILE:_files' \
+'--settings=[The settings file \[default\: ~/.srt-settings.json, if it exists\]]:FILE:_files' \
+'-c+[A command line for the shell, as it is]:COMMAND:_default' \
+'--control-fd=[Read new settings from an inherited descriptor, a line of JSON each; their lists of hosts take effect]:FD:_default' \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--report=[Write a report as JSON]:FILE:_files' \
+'-d[Say what is done, on standard error]' \
+'--debug[Say what is done, on standard error]' \
+'--clean-env[Pass only harmless variables on, not the whole environment]' \
+'--print-policy[Print what the settings come to as a policy, and start nothing]' \
+'-V[Print the version]' \
+'--version[Print the version]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'*::command -- The command and its arguments:_default' \
+&& ret=0
+;;
 (diff)
 _arguments "${_arguments_options[@]}" : \
 '--stat[One line for each change]' \
@@ -474,6 +493,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(srt)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (diff)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -631,6 +654,7 @@ esac
 _lazaret_commands() {
     local commands; commands=(
 'run:Run a command in a sandbox' \
+'srt:Run a command under the settings of srt (the same as when this program is called \`srt\`)' \
 'diff:Show what a run with --cow changed' \
 'commit:Apply what a run with --cow changed to the host' \
 'discard:Forget what a run with --cow changed' \
@@ -724,6 +748,7 @@ _lazaret__subcmd__doctor_commands() {
 _lazaret__subcmd__help_commands() {
     local commands; commands=(
 'run:Run a command in a sandbox' \
+'srt:Run a command under the settings of srt (the same as when this program is called \`srt\`)' \
 'diff:Show what a run with --cow changed' \
 'commit:Apply what a run with --cow changed to the host' \
 'discard:Forget what a run with --cow changed' \
@@ -849,6 +874,11 @@ _lazaret__subcmd__help__subcmd__profile__subcmd__show_commands() {
 _lazaret__subcmd__help__subcmd__run_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help run commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__srt_commands] )) ||
+_lazaret__subcmd__help__subcmd__srt_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help srt commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__tool_commands] )) ||
 _lazaret__subcmd__help__subcmd__tool_commands() {
@@ -992,6 +1022,11 @@ _lazaret__subcmd__profile__subcmd__show_commands() {
 _lazaret__subcmd__run_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret run commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__srt_commands] )) ||
+_lazaret__subcmd__srt_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret srt commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__tool_commands] )) ||
 _lazaret__subcmd__tool_commands() {
