@@ -10,6 +10,7 @@ mod file;
 mod head;
 mod line;
 pub mod log;
+pub mod metrics;
 pub mod reader;
 pub mod redact;
 pub mod verify;

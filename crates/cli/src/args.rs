@@ -1,5 +1,7 @@
 //! What can be typed. Nothing is resolved here: see each command's own file.
 
+mod metrics;
+
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -7,6 +9,10 @@ use lazaret_policy::{
     network::Publish,
     units::{Bytes, Millis},
 };
+
+#[cfg(feature = "otlp")]
+pub use metrics::Push;
+pub use metrics::{Count, Metrics, Print, Serve, Write};
 
 /// A kernel-enforced wall around what AI agents run, call and read.
 #[derive(Debug, Parser)]
@@ -44,6 +50,9 @@ pub enum Command {
     /// Verify and read the audit log
     #[command(subcommand)]
     Audit(Audit),
+    /// Tell in numbers what sandboxes do, for Prometheus and others
+    #[command(subcommand)]
+    Metrics(Metrics),
     /// Measure start-up against bubblewrap, interleaved
     Bench(Bench),
     /// Print completions for a shell

@@ -3,7 +3,11 @@
 use std::{ffi::OsString, io, time::Duration};
 
 use lazaret_audit::{AuditError, EventKind, NewEvent};
-use lazaret_sandbox::linux::launch::Sandbox;
+use lazaret_sandbox::linux::{
+    launch::{Departure, Sandbox},
+    sys::Ended,
+    traffic::Calls,
+};
 use serde_json::json;
 
 use crate::{
@@ -11,7 +15,7 @@ use crate::{
     network::NetworkReport,
     prepare::Prepared,
     record::{Fate, Record},
-    report::{Ending, EnforcementReport, Report, Usage, printable},
+    report::{CallUsage, Ending, EnforcementReport, Report, Usage, printable},
     respond::respond,
     run::Outcome,
     supervise::Supervised,
@@ -31,8 +35,53 @@ pub struct Finished<'a> {
 /// What the kernel counted for the processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Used {
-    pub cpu_ms: u64,
-    pub max_rss_bytes: u64,
+    cpu_ms: u64,
+    max_rss_bytes: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    calls: Option<Calls>,
+}
+
+impl Used {
+    /// By everything that ever was in the sandbox, init included.
+    pub fn by_all(ended: &Ended, calls: Option<Calls>) -> Used {
+        Used {
+            cpu_ms: ended.cpu_ms,
+            max_rss_bytes: ended.max_rss_bytes,
+            read_bytes: ended.read_bytes,
+            written_bytes: ended.written_bytes,
+            calls,
+        }
+    }
+
+    /// By one command and what it started. What went through calls is not told of a sandbox that goes on.
+    pub fn by_command(departure: &Departure) -> Used {
+        Used {
+            cpu_ms: departure.cpu_ms,
+            max_rss_bytes: departure.max_rss_bytes,
+            read_bytes: departure.read_bytes,
+            written_bytes: departure.written_bytes,
+            calls: None,
+        }
+    }
+
+    fn usage(&self, meter: &Meter) -> Usage {
+        Usage {
+            cpu_ms: self.cpu_ms.max(meter.cpu_ms),
+            max_rss_bytes: self.max_rss_bytes,
+            memory_peak_bytes: (meter.memory_peak > 0).then_some(meter.memory_peak),
+            // A group misses what is carried to the disk later, the processes' own count who was waited for by
+            // nobody: both tell no more than there was.
+            io_read_bytes: self.read_bytes.max(meter.read_bytes),
+            io_write_bytes: self.written_bytes.max(meter.written_bytes),
+            calls: self.calls.map(|calls| CallUsage {
+                io_read_calls: calls.reads,
+                io_read_call_bytes: calls.read_bytes,
+                io_write_calls: calls.writes,
+                io_write_call_bytes: calls.written_bytes,
+            }),
+        }
+    }
 }
 
 impl Prepared {
@@ -45,18 +94,14 @@ impl Prepared {
     ) -> Result<Outcome, AuditError> {
         let Finished { command, sandbox, mut supervised, used, enforcement, duration, network } = finished;
         tell_of_signal(&supervised, record)?;
-        let usage = Usage {
-            cpu_ms: used.cpu_ms.max(meter.cpu_ms),
-            max_rss_bytes: used.max_rss_bytes,
-            memory_peak_bytes: (meter.memory_peak > 0).then_some(meter.memory_peak),
-        };
-        for exceeded in self.limits_at_the_end(meter, sandbox, &supervised, usage) {
+        for exceeded in self.limits_at_the_end(meter, sandbox, &supervised, used.usage(meter)) {
             if exceeded.consequence == Consequence::Ended && supervised.status() != Some(0) {
                 supervised.ended.get_or_insert((Ending::Limit, exceeded.description.clone()));
             }
             record.limit(exceeded)?;
         }
         record.close()?;
+        let usage = used.usage(meter);
         let mut outcome =
             self.outcome(command, record.sandbox_id(), enforcement, &supervised, usage, duration);
         outcome.report.violations = record.violations().to_vec();
@@ -181,16 +226,24 @@ fn tell_of_signal(supervised: &Supervised, record: &mut Record<'_>) -> Result<()
 }
 
 /// The event that ends a command.
-pub fn exited(report: &Report, violations: u64, sandbox_id: &str) -> NewEvent {
-    let event = NewEvent::new(EventKind::SandboxExited, sandbox_id)
+pub fn exited(report: &Report, record: &Record<'_>) -> NewEvent {
+    let event = record
+        .new_event(EventKind::SandboxExited)
         .with("exitCode", report.exit_code)
         .with("signal", json!(report.signal))
         .with("outcome", json!(report.outcome))
         .with("durationMs", report.duration_ms)
         .with("usage", json!(report.usage))
-        .with("violations", violations);
+        .with("violations", record.total());
+    let event = with_totals(event, record);
     match &report.network {
         Some(network) => event.with("network", json!(network)),
         None => event,
     }
+}
+
+/// How often what was denied: the log was told of the first, the tenth, the hundredth … only.
+pub fn with_totals(event: NewEvent, record: &Record<'_>) -> NewEvent {
+    let totals = record.totals();
+    if totals.is_empty() { event } else { event.with("violationCounts", json!(totals)) }
 }

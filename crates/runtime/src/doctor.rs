@@ -90,6 +90,7 @@ fn try_layer() -> bool {
 fn plain_request() -> Request {
     Request {
         policy: Policy::default(),
+        profile: None,
         command: vec!["true".into()],
         directory: PathBuf::from("/"),
         home: None,

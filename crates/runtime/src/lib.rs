@@ -16,6 +16,7 @@ pub mod meter;
 pub mod network;
 mod paths;
 mod prepare;
+pub mod presence;
 mod processes;
 pub mod quarantine;
 pub mod record;
@@ -29,6 +30,7 @@ pub mod state;
 mod supervise;
 mod terminal;
 pub mod tools;
+mod totals;
 mod trace;
 mod view;
 mod watch;
@@ -36,7 +38,7 @@ mod watch;
 pub use lazaret_sandbox::linux::{
     launch::Stem,
     launcher::{self, Launcher, LauncherError},
-    sys::{copy_of_inherited, ignore_file_size_signal},
+    sys::{copy_of_inherited, ignore_file_size_signal, signals_as_descriptor},
 };
 pub use life::{Child, Command, Output, Sandbox, Stdio};
 pub use prepare::{Prepared, RunError, prepare};

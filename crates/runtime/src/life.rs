@@ -50,7 +50,7 @@ use lazaret_sandbox::{
 use serde_json::json;
 
 use crate::{
-    conclude::{Finished, Used, exited},
+    conclude::{Finished, Used, exited, with_totals},
     meter::Meter,
     network::Network,
     prepare::{Prepared, RunError, prepare},
@@ -223,7 +223,8 @@ impl Sandbox {
             Some(report) => settle::settle(&shared.prepared, written, report, &mut record),
             None => Ok(()),
         };
-        record.append(&NewEvent::new(EventKind::SandboxDestroyed, &shared.id))?;
+        let destroyed = NewEvent::new(EventKind::SandboxDestroyed, &shared.id);
+        record.append(&with_totals(destroyed, &record))?;
         settled?;
         Ok(self.last.take())
     }
@@ -473,7 +474,7 @@ fn watch_over(
             command: argv,
             sandbox: inner,
             supervised,
-            used: Used { cpu_ms: departure.cpu_ms, max_rss_bytes: departure.max_rss_bytes },
+            used: Used::by_command(&departure),
             enforcement,
             duration: started.elapsed(),
             network: network.report(),
@@ -481,7 +482,7 @@ fn watch_over(
         &mut meter,
         &mut record,
     )?;
-    record.append(&exited(&outcome.report, record.total(), id))?;
+    record.append(&exited(&outcome.report, &record))?;
     Ok((outcome, survives))
 }
 

@@ -97,6 +97,8 @@ pub struct Meter {
     /// What was measured last, for the report.
     pub cpu_ms: u64,
     pub memory_peak: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
 }
 
 impl Meter {
@@ -152,6 +154,8 @@ impl Meter {
             seen: BTreeMap::new(),
             cpu_ms: 0,
             memory_peak: 0,
+            read_bytes: 0,
+            written_bytes: 0,
         }
     }
 
@@ -280,6 +284,8 @@ impl Meter {
         let mut found = Vec::new();
         if let Some(consumption) = sandbox.group().map(|group| group.consumption()) {
             self.cpu_ms = self.cpu_ms.max(consumption.cpu_us.saturating_sub(self.before.cpu_us) / 1000);
+            self.read_bytes = consumption.read_bytes.saturating_sub(self.before.read_bytes);
+            self.written_bytes = consumption.written_bytes.saturating_sub(self.before.written_bytes);
             self.held_by_group(consumption, &mut found);
         }
         self.storage_full(sandbox, &mut found);

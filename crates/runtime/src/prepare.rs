@@ -18,6 +18,7 @@ use lazaret_sandbox::{
     spec::{Namespaces, Terminal},
 };
 use lazaret_transaction::{CollectError, CommitError, KeepError, StoreError};
+use serde_json::json;
 
 use crate::{
     approvals::ApprovalError,
@@ -25,6 +26,7 @@ use crate::{
     leftovers::Note,
     lower::{self, LowerError, Lowered},
     network::{self, Network},
+    presence::Supervisor,
     quarantine::{Entry, Quarantine, QuarantineError},
     report::printable,
     request::{Request, Requirement, TerminalUse, Writing},
@@ -288,11 +290,18 @@ impl Prepared {
     pub(crate) fn created(&self, sandbox_id: &str) -> NewEvent {
         let argv: Vec<String> =
             self.request.command.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
-        NewEvent::new(EventKind::SandboxCreated, sandbox_id)
+        let mut event = NewEvent::new(EventKind::SandboxCreated, sandbox_id)
             .with("command", redact::argv(&argv))
             .with("directory", self.request.directory.to_string_lossy())
             .with("level", self.request.policy.isolation_level.number())
             .with("uid", rustix::process::getuid().as_raw())
+            .with("supervisor", json!(Supervisor::this()));
+        for (key, name) in [("profile", &self.request.profile), ("tool", &self.request.tool)] {
+            if let Some(name) = name {
+                event = event.with(key, name.as_str());
+            }
+        }
+        event
     }
 
     /// Where the program is on the host: for approvals and for telling why it was not found inside.

@@ -12,7 +12,10 @@ use lazaret_policy::violation::{EscapeIndicator, Indicator, Severity, is_told};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::meter::Exceeded;
+use crate::{
+    meter::Exceeded,
+    totals::{Total, Totals},
+};
 
 /// One thing that something inside tried and the policy denies.
 #[derive(Debug, Clone, Serialize)]
@@ -113,6 +116,8 @@ pub struct Record<'log> {
     log_size: u64,
     /// Sentences for a person, told at the end.
     remarks: Vec<String>,
+    /// Of those that are not kept one by one.
+    beyond: Totals,
 }
 
 impl<'log> Record<'log> {
@@ -131,6 +136,7 @@ impl<'log> Record<'log> {
             signals: HashMap::new(),
             log_size: 0,
             remarks: Vec::new(),
+            beyond: Totals::default(),
         }
     }
 
@@ -213,6 +219,7 @@ impl<'log> Record<'log> {
                 self.violations.len() - 1
             }
             None => {
+                self.beyond.add(&violation, 1);
                 *beyond += 1;
                 let count = *beyond;
                 if !is_told(count) {
@@ -337,6 +344,15 @@ impl<'log> Record<'log> {
 
     pub fn total(&self) -> u64 {
         self.total
+    }
+
+    /// How often what was denied, exactly.
+    pub fn totals(&self) -> Vec<Total> {
+        let mut totals = self.beyond.clone();
+        for violation in &self.violations {
+            totals.add(violation, violation.count);
+        }
+        totals.0
     }
 
     pub fn violations(&self) -> &[Violation] {

@@ -96,7 +96,7 @@ pub enum Ending {
     AuditFailed,
 }
 
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     pub cpu_ms: u64,
@@ -104,6 +104,23 @@ pub struct Usage {
     /// Of everything together, where it is counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
+    /// From storage: what was in memory already is not read.
+    pub io_read_bytes: u64,
+    /// To be stored: counted when it is written to a file that has a disk behind it.
+    pub io_write_bytes: u64,
+    /// What went through calls instead, whatever lay behind.
+    #[serde(flatten)]
+    pub calls: Option<CallUsage>,
+}
+
+/// Reading and writing by call: files in memory, pipes and terminals as well.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallUsage {
+    pub io_read_calls: u64,
+    pub io_read_call_bytes: u64,
+    pub io_write_calls: u64,
+    pub io_write_call_bytes: u64,
 }
 
 impl EnforcementReport {

@@ -10,6 +10,8 @@ use crate::{alert::Destinations, network::LiveRules};
 #[derive(Debug, Clone)]
 pub struct Request {
     pub policy: Policy,
+    /// The profile that the policy comes from, if it comes from one; for the log.
+    pub profile: Option<String>,
     pub command: Vec<OsString>,
     /// The caller's working directory.
     pub directory: PathBuf,
@@ -38,6 +40,7 @@ impl Request {
         let audit_log = audit_log.into();
         Request {
             policy,
+            profile: None,
             command: Vec::new(),
             directory: directory.into(),
             home: None,

@@ -160,7 +160,7 @@ impl Prepared {
                 command: &self.request.command,
                 sandbox: &sandbox,
                 supervised,
-                used: Used { cpu_ms: ended.cpu_ms, max_rss_bytes: ended.max_rss_bytes },
+                used: Used::by_all(&ended, sandbox.calls()),
                 enforcement,
                 duration: started.elapsed(),
                 network: network.report(),
@@ -170,7 +170,7 @@ impl Prepared {
         )?;
         settle::settle(self, sandbox.take_written(), &mut outcome.report, &mut record)?;
         record.append_all(&[
-            exited(&outcome.report, record.total(), sandbox_id),
+            exited(&outcome.report, &record),
             NewEvent::new(EventKind::SandboxDestroyed, sandbox_id),
         ])?;
         Ok(outcome)

@@ -440,6 +440,93 @@ esac
     ;;
 esac
 ;;
+(metrics)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_lazaret__subcmd__metrics_commands" \
+"*::: :->metrics" \
+&& ret=0
+
+    case $state in
+    (metrics)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-metrics-command-$line[1]:"
+        case $line[1] in
+            (serve)
+_arguments "${_arguments_options[@]}" : \
+'--listen=[Where to listen; port 0 takes any that is free]:ADDRESS:PORT:_default' \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--per-sandbox=[Tell so many of the newest sandboxes one by one; at most 100]:N:_default' \
+'--dangerously-listen-anywhere[Allow an address that others than this machine can reach. Nobody is asked who they are]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(print)
+_arguments "${_arguments_options[@]}" : \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--per-sandbox=[Tell so many of the newest sandboxes one by one; at most 100]:N:_default' \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(write)
+_arguments "${_arguments_options[@]}" : \
+'--textfile=[The file; node_exporter reads those that end in .prom]:FILE:_files' \
+'--every=[Write again and again, after this time (milliseconds, or with s, m, h)]:TIME:_default' \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--per-sandbox=[Tell so many of the newest sandboxes one by one; at most 100]:N:_default' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__metrics__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-metrics-help-command-$line[1]:"
+        case $line[1] in
+            (serve)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(print)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(write)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
+;;
 (bench)
 _arguments "${_arguments_options[@]}" : \
 '--runs=[Launches of each]:RUNS:_default' \
@@ -621,6 +708,34 @@ _arguments "${_arguments_options[@]}" : \
     ;;
 esac
 ;;
+(metrics)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__help__subcmd__metrics_commands" \
+"*::: :->metrics" \
+&& ret=0
+
+    case $state in
+    (metrics)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-help-metrics-command-$line[1]:"
+        case $line[1] in
+            (serve)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(print)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(write)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
 (bench)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -663,6 +778,7 @@ _lazaret_commands() {
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
 'audit:Verify and read the audit log' \
+'metrics:Tell in numbers what sandboxes do, for Prometheus and others' \
 'bench:Measure start-up against bubblewrap, interleaved' \
 'completions:Print completions for a shell' \
 'launcher:Split off sandboxes for a program that uses lazaret as a library' \
@@ -757,6 +873,7 @@ _lazaret__subcmd__help_commands() {
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
 'audit:Verify and read the audit log' \
+'metrics:Tell in numbers what sandboxes do, for Prometheus and others' \
 'bench:Measure start-up against bubblewrap, interleaved' \
 'completions:Print completions for a shell' \
 'launcher:Split off sandboxes for a program that uses lazaret as a library' \
@@ -827,6 +944,30 @@ _lazaret__subcmd__help__subcmd__launcher_commands() {
 _lazaret__subcmd__help__subcmd__man_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help man commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__metrics_commands] )) ||
+_lazaret__subcmd__help__subcmd__metrics_commands() {
+    local commands; commands=(
+'serve:Serve them over HTTP, for Prometheus to fetch' \
+'print:Print them once' \
+'write:Write them to a file, for the textfile collector of node_exporter' \
+    )
+    _describe -t commands 'lazaret help metrics commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__metrics__subcmd__print_commands] )) ||
+_lazaret__subcmd__help__subcmd__metrics__subcmd__print_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help metrics print commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__metrics__subcmd__serve_commands] )) ||
+_lazaret__subcmd__help__subcmd__metrics__subcmd__serve_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help metrics serve commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__metrics__subcmd__write_commands] )) ||
+_lazaret__subcmd__help__subcmd__metrics__subcmd__write_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help metrics write commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__policy_commands] )) ||
 _lazaret__subcmd__help__subcmd__policy_commands() {
@@ -919,6 +1060,61 @@ _lazaret__subcmd__launcher_commands() {
 _lazaret__subcmd__man_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret man commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__metrics_commands] )) ||
+_lazaret__subcmd__metrics_commands() {
+    local commands; commands=(
+'serve:Serve them over HTTP, for Prometheus to fetch' \
+'print:Print them once' \
+'write:Write them to a file, for the textfile collector of node_exporter' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret metrics commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__metrics__subcmd__help_commands] )) ||
+_lazaret__subcmd__metrics__subcmd__help_commands() {
+    local commands; commands=(
+'serve:Serve them over HTTP, for Prometheus to fetch' \
+'print:Print them once' \
+'write:Write them to a file, for the textfile collector of node_exporter' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret metrics help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__metrics__subcmd__help__subcmd__help_commands] )) ||
+_lazaret__subcmd__metrics__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret metrics help help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__metrics__subcmd__help__subcmd__print_commands] )) ||
+_lazaret__subcmd__metrics__subcmd__help__subcmd__print_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret metrics help print commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__metrics__subcmd__help__subcmd__serve_commands] )) ||
+_lazaret__subcmd__metrics__subcmd__help__subcmd__serve_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret metrics help serve commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__metrics__subcmd__help__subcmd__write_commands] )) ||
+_lazaret__subcmd__metrics__subcmd__help__subcmd__write_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret metrics help write commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__metrics__subcmd__print_commands] )) ||
+_lazaret__subcmd__metrics__subcmd__print_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret metrics print commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__metrics__subcmd__serve_commands] )) ||
+_lazaret__subcmd__metrics__subcmd__serve_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret metrics serve commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__metrics__subcmd__write_commands] )) ||
+_lazaret__subcmd__metrics__subcmd__write_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret metrics write commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__policy_commands] )) ||
 _lazaret__subcmd__policy_commands() {

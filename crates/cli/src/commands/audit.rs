@@ -16,7 +16,7 @@ pub fn audit(command: args::Audit) -> anyhow::Result<Exit> {
     }
 }
 
-fn log_file(file: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+pub fn log_file(file: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     file.or_else(|| Directories::from_environment(|name| env::var_os(name)).audit_log())
         .context("there is no audit log: set HOME or XDG_STATE_HOME, or name a file")
 }

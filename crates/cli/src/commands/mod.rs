@@ -3,6 +3,7 @@
 mod audit;
 mod bench;
 mod doctor;
+mod metrics;
 mod policy;
 mod run;
 mod srt;
@@ -47,6 +48,7 @@ pub fn dispatch(args: Args, stem: Option<Stem>) -> anyhow::Result<Exit> {
         Command::Policy(command) => policy::policy(command),
         Command::Profile(command) => policy::profile(command),
         Command::Audit(command) => audit::audit(command),
+        Command::Metrics(command) => metrics::metrics(command),
         Command::Bench(args) => bench::bench(&args),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -70,6 +70,7 @@ fn resolve(args: &Run) -> anyhow::Result<Request> {
     apply_flags(args, &directory, &mut policy)?;
     let request = frame(policy, directory, args.audit.as_deref(), args.report.as_deref())?;
     Ok(Request {
+        profile: args.policy.is_none().then(|| args.profile.clone()),
         command: args.command.clone(),
         requirement: if args.warn { Requirement::Warn } else { Requirement::Enforce },
         writing: writing(args),
@@ -97,6 +98,7 @@ pub(super) fn frame(
     own_directories.extend(report.map(|report| directory.join(report)));
     Ok(Request {
         policy,
+        profile: None,
         command: Vec::new(),
         directory,
         home: env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),

@@ -18,7 +18,7 @@ use lazaret_runtime::{
     request::{TerminalUse, Writing},
     state::Directories,
     tools::{
-        CheckedInput, Completeness, ErrorCode, Registry, Source, Tool, ToolFailure, ToolResult,
+        CheckedInput, Completeness, ErrorCode, PolicyChoice, Registry, Source, Tool, ToolFailure, ToolResult,
         pad_to_quantum,
     },
 };
@@ -203,6 +203,10 @@ fn call(args: &args::ToolRun, place: &Surroundings, tool: &Tool) -> anyhow::Resu
     own_directories.push(place.audit_log.clone());
     let request = Request {
         policy,
+        profile: match tool.policy_choice() {
+            PolicyChoice::Profile(profile) => Some(profile.name.to_owned()),
+            PolicyChoice::File(_) => None,
+        },
         command: checked.argv().to_vec(),
         directory,
         home,

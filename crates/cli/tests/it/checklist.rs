@@ -736,6 +736,7 @@ except OSError: pass";
         for usage in [&report["usage"], &exited["usage"]] {
             assert!((300..5000).contains(&usage["cpuMs"].as_u64().unwrap()), "{usage}");
             assert!(usage["maxRssBytes"].as_u64().unwrap() > 50 << 20, "{usage}");
+            assert!(usage["ioReadBytes"].is_u64() && usage["ioWriteBytes"].is_u64(), "{usage}");
         }
         assert_eq!(exited["durationMs"], report["durationMs"]);
         assert!(report["durationMs"].as_u64().unwrap() >= 300);

@@ -33,6 +33,7 @@ mod leftovers;
 mod levels;
 mod library;
 mod limits;
+mod metrics;
 mod network;
 mod paths;
 mod policy;

@@ -253,7 +253,7 @@ mod tests {
             outcome,
             reason: None,
             duration_ms: 7,
-            usage: Usage { cpu_ms: 0, max_rss_bytes: 0, memory_peak_bytes: None },
+            usage: Usage::default(),
             trace: None,
             transaction: None,
             quarantined: None,

@@ -14,6 +14,7 @@ use std::{
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 
 use self::place::{Place, Version};
+use super::traffic;
 use crate::spec::Group;
 
 /// How the names of our groups begin.
@@ -47,7 +48,9 @@ pub struct Consumption {
     pub oom_kills: u64,
     /// How often a process or thread could not be started.
     pub tasks_refused: u64,
-    pub io_bytes: u64,
+    /// From and to disks. What is written to a file counts when the kernel carries it to its disk, often later.
+    pub read_bytes: u64,
+    pub written_bytes: u64,
 }
 
 /// One directory of a group that is in force.
@@ -128,14 +131,18 @@ impl Cgroup {
                     sum.memory_peak = number(&file("memory.peak")).unwrap_or(sum.memory_peak);
                     sum.oom_kills += field(&file("memory.events"), "oom_kill").unwrap_or(0);
                     sum.tasks_refused += field(&file("pids.events"), "max").unwrap_or(0);
-                    sum.io_bytes += io_stat(&file("io.stat"));
+                    let (read, written) = traffic::io_stat(&file("io.stat"));
+                    sum.read_bytes += read;
+                    sum.written_bytes += written;
                 }
                 Version::One => {
                     sum.cpu_us = number(&file("cpuacct.usage")).map_or(sum.cpu_us, |nanos| nanos / 1000);
                     sum.memory_peak = number(&file("memory.max_usage_in_bytes")).unwrap_or(sum.memory_peak);
                     sum.oom_kills += field(&file("memory.oom_control"), "oom_kill").unwrap_or(0);
                     sum.tasks_refused += field(&file("pids.events"), "max").unwrap_or(0);
-                    sum.io_bytes += last_number(&file("blkio.throttle.io_service_bytes"));
+                    let (read, written) = traffic::blkio(&file("blkio.throttle.io_service_bytes"));
+                    sum.read_bytes += read;
+                    sum.written_bytes += written;
                 }
             }
         }
@@ -294,17 +301,6 @@ fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
 }
 
-/// The last line of a version 1 statistic is its total.
-fn last_number(text: &str) -> u64 {
-    text.lines().last().and_then(|line| number(line.rsplit(' ').next()?)).unwrap_or(0)
-}
-
-fn io_stat(text: &str) -> u64 {
-    text.split_whitespace()
-        .filter_map(|word| number(word.strip_prefix("rbytes=").or_else(|| word.strip_prefix("wbytes="))?))
-        .sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,8 +309,6 @@ mod tests {
     fn statistics_of_both_versions_are_read() {
         assert_eq!(field("low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n", "oom_kill"), Some(2));
         assert_eq!(field("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "oom_kill"), Some(1));
-        assert_eq!(last_number("254:0 Read 10\n254:0 Write 5\nTotal 15\n"), 15);
-        assert_eq!(io_stat("254:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n"), 4608);
     }
 
     #[test]

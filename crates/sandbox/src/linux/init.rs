@@ -78,16 +78,14 @@ impl Init<'_> {
         let mut rest = Some(REST);
         loop {
             while let Some(ended) = next_ended()? {
-                self.used.cpu_ms += ended.cpu_ms;
-                self.used.max_rss_bytes = self.used.max_rss_bytes.max(ended.max_rss_bytes);
+                self.used.add(&ended);
                 if self.running == Some(ended.pid) {
-                    let departure = Departure { status: ended.status, ..self.used };
                     if order.is_none() {
-                        return Ok(departure);
+                        return Ok(Departure { status: ended.status, ..self.used });
                     }
                     self.end_what_is_left(&mut helpers);
                     self.running = None;
-                    self.tell_of_departure(departure);
+                    self.tell_of_departure(Departure { status: ended.status, ..self.used });
                 } else if let Some(at) = helpers.iter().position(|(pid, _)| *pid == ended.pid) {
                     let (_, id) = helpers.remove(at);
                     if ended.status != 0 {
@@ -176,7 +174,7 @@ impl Init<'_> {
             }
             match sys::reap(-1, Block::Yes) {
                 Ok(Some(ended)) => {
-                    self.used.cpu_ms += ended.cpu_ms;
+                    self.used.add(&ended);
                     helpers.retain(|(pid, _)| *pid != ended.pid);
                 }
                 _ => return,

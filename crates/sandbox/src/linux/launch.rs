@@ -21,6 +21,7 @@ use super::{
     notify::Listener,
     owners::{Carriers, owned_mount, plain_mount, write_maps},
     sys::{self, Block, Cloned, Ended},
+    traffic::{self, Calls},
     view,
 };
 use crate::{
@@ -101,6 +102,8 @@ pub struct Sandbox {
     taps: Taps,
     doors: Option<Listeners>,
     reaped: Option<Ended>,
+    /// What went through calls, once everything has ended.
+    calls: Option<Calls>,
     /// It has reported once: from then on a failure is that of a command.
     stands: bool,
     parentage: Parentage,
@@ -148,21 +151,39 @@ pub struct Departure {
     pub status: i32,
     pub cpu_ms: u64,
     pub max_rss_bytes: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
 }
 
 impl Departure {
+    /// One more process has ended.
+    pub(super) fn add(&mut self, ended: &Ended) {
+        self.cpu_ms += ended.cpu_ms;
+        self.max_rss_bytes = self.max_rss_bytes.max(ended.max_rss_bytes);
+        self.read_bytes += ended.read_bytes;
+        self.written_bytes += ended.written_bytes;
+    }
+
     pub(super) fn to_bytes(self) -> Vec<u8> {
-        [&self.status.to_le_bytes()[..], &self.cpu_ms.to_le_bytes(), &self.max_rss_bytes.to_le_bytes()]
-            .concat()
+        let numbers = [self.cpu_ms, self.max_rss_bytes, self.read_bytes, self.written_bytes];
+        let mut bytes = self.status.to_le_bytes().to_vec();
+        numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Departure> {
-        let (status, rest) = bytes.split_first_chunk()?;
-        let (cpu, rest) = rest.split_first_chunk()?;
+        let (status, mut rest) = bytes.split_first_chunk()?;
+        let mut number = || {
+            let (number, after) = rest.split_first_chunk()?;
+            rest = after;
+            Some(u64::from_le_bytes(*number))
+        };
         Some(Departure {
             status: i32::from_le_bytes(*status),
-            cpu_ms: u64::from_le_bytes(*cpu),
-            max_rss_bytes: u64::from_le_bytes(*rest.first_chunk()?),
+            cpu_ms: number()?,
+            max_rss_bytes: number()?,
+            read_bytes: number()?,
+            written_bytes: number()?,
         })
     }
 }
@@ -242,6 +263,7 @@ impl Stem {
             taps: Taps::default(),
             doors: None,
             reaped: None,
+            calls: None,
             stands: false,
             parentage: if matches!(birth, Birth::Here) { Parentage::Own } else { Parentage::Launcher },
             group: None,
@@ -618,16 +640,25 @@ impl Sandbox {
         if let Some(ended) = self.reaped {
             return ended;
         }
-        let gone = Ended { pid: self.pid, status: 0, cpu_ms: 0, max_rss_bytes: 0 };
+        let gone =
+            Ended { pid: self.pid, status: 0, cpu_ms: 0, max_rss_bytes: 0, read_bytes: 0, written_bytes: 0 };
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        while let Err(rustix::io::Errno::INTR) = poll(&mut fds, None) {}
         if self.parentage == Parentage::Launcher {
-            let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
-            while let Err(rustix::io::Errno::INTR) = poll(&mut fds, None) {}
             self.reaped = Some(gone);
             return gone;
         }
+        // What ended keeps its counts until it is reaped, and only then may they be read: while init lives it
+        // is closed to everybody.
+        self.calls = traffic::of_calls(self.pid);
         let ended = sys::reap(self.pid, Block::Yes).ok().flatten().unwrap_or(gone);
         self.reaped = Some(ended);
         ended
+    }
+
+    /// What was read and written by calls, after [`Sandbox::wait`], where the kernel tells.
+    pub fn calls(&self) -> Option<Calls> {
+        self.calls
     }
 }
 

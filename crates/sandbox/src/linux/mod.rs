@@ -22,5 +22,6 @@ mod socket_owner;
 mod storage;
 pub mod sys;
 pub mod syscalls;
+pub mod traffic;
 mod view;
 mod walk;

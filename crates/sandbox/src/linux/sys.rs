@@ -375,6 +375,9 @@ pub struct Ended {
     pub status: i32,
     pub cpu_ms: u64,
     pub max_rss_bytes: u64,
+    /// From and to storage, by it and by those it has waited for.
+    pub read_bytes: u64,
+    pub written_bytes: u64,
 }
 
 /// Reaps one ended child (`pid` or, with -1, any), without waiting unless `block` is set.
@@ -390,12 +393,16 @@ pub fn reap(pid: i32, block: Block) -> io::Result<Option<Ended>> {
         // SAFETY: status and usage are live.
         let result = unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) };
         if result > 0 {
+            // The kernel counts bytes and tells blocks of 512, whatever the filesystem's are.
+            let bytes = |blocks: libc::c_long| u64::try_from(blocks).unwrap_or(0) * 512;
             let ms = |t: libc::timeval| (t.tv_sec as u64) * 1000 + (t.tv_usec as u64) / 1000;
             return Ok(Some(Ended {
                 pid: result,
                 status,
                 cpu_ms: ms(usage.ru_utime) + ms(usage.ru_stime),
                 max_rss_bytes: (usage.ru_maxrss as u64) * 1024,
+                read_bytes: bytes(usage.ru_inblock),
+                written_bytes: bytes(usage.ru_oublock),
             }));
         }
         if result == 0 {

@@ -16,7 +16,7 @@ mod publish;
 mod record;
 mod resolver;
 mod rules;
-mod servers;
+pub mod servers;
 mod services;
 mod sockets;
 mod streams;
