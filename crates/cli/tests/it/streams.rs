@@ -204,3 +204,17 @@ fn two_runs_can_be_joined_by_a_pipe() {
         assert_eq!(wait_within(&mut first, Duration::from_secs(10)).unwrap().code(), Some(0));
     });
 }
+
+#[test]
+fn a_stream_in_memory_is_a_stream() {
+    as_everybody(|case| {
+        let script = "import os, subprocess, sys\nfd = os.memfd_create('x')\n\
+                      r = subprocess.run(sys.argv[1:], stdout=fd)\nos.lseek(fd, 0, 0)\n\
+                      print(r.returncode, os.read(fd, 100).decode().strip())";
+        case.running(["--", "echo", "in memory"])
+            .under(["/usr/bin/python3", "-c", script])
+            .go()
+            .exits(0)
+            .prints("0 in memory");
+    });
+}

@@ -37,10 +37,12 @@ pub fn restrict(rules: &[LandlockRule]) -> Result<Outcome, RulesetError> {
     // The caller's redirections (`2> log`) stay usable by name (`/dev/stderr`), and no further than they
     // were opened.
     for stream in [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()] {
-        let regular = rustix::fs::fstat(stream)
-            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file());
+        let Ok(stat) = rustix::fs::fstat(stream) else { continue };
+        let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
         let Ok(flags) = rustix::fs::fcntl_getfl(stream) else { continue };
-        if regular {
+        // A file in memory has no place in any hierarchy (EBADFD), and needs none.
+        let in_memory = stat.st_nlink == 0 && rustix::fs::fcntl_get_seals(stream).is_ok();
+        if regular && !in_memory {
             let rights = match flags & rustix::fs::OFlags::ACCMODE {
                 rustix::fs::OFlags::RDONLY => AccessFs::ReadFile.into(),
                 rustix::fs::OFlags::WRONLY => AccessFs::WriteFile | AccessFs::Truncate,

@@ -1,0 +1,1 @@
+"""The parts of scripts/benchmark. Python 3.11, standard library only."""
