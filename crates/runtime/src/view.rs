@@ -32,8 +32,8 @@ const SYSTEM: [&str; 11] =
 const MERGED: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 /// What is made by the kernel and never taken from the host as it is.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
-/// Those of them that a sandbox with the whole host in view has as a layer over the host's.
-const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+/// That of them which a sandbox with the whole host in view has as a layer over the host's.
+const TEMPORARY: &str = "/tmp";
 /// Private directories that every sandbox has unless the policy lists or denies them.
 const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Toolchains as people install them below their home.
@@ -245,8 +245,8 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Everything that is in the root, but for what the kernel makes. What is written to a temporary directory
-    /// stays private, over what the host has there.
+    /// Everything that is in the root, but for what the kernel makes. What is written to /tmp stays private, over
+    /// what the host has there.
     fn everything(&mut self, access: Access) -> Result<(), LowerError> {
         let missing = |source| LowerError::Missing { path: "/".into(), source };
         for entry in fs::read_dir("/").map_err(missing)? {
@@ -256,10 +256,7 @@ impl View<'_> {
             }
         }
         if access == Access::ReadOnly {
-            let mounts = mount_points();
-            for path in TEMPORARY.iter().map(Path::new) {
-                self.layered_temporary(path, &mounts);
-            }
+            self.layered_temporary(Path::new(TEMPORARY), &mount_points());
         }
         Ok(())
     }
