@@ -30,6 +30,8 @@ pub enum Command {
     Run(Box<Run>),
     /// Run a command under the settings of srt (the same as when this program is called `srt`)
     Srt(Srt),
+    /// Run a command, watch it, and write the smallest policy that would have sufficed
+    Learn(Box<Learn>),
     /// Show what a run with --cow changed
     Diff(Diff),
     /// Apply what a run with --cow changed to the host
@@ -67,7 +69,7 @@ pub enum Command {
 
 /// Level 2, the current directory read-write, no network, a cleaned environment, a private /tmp and a
 /// hidden home, unless said otherwise.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(after_help = "Examples:
   lazaret run -- make test
   lazaret run --ro ../shared --deny .env -- python3 script.py
@@ -201,6 +203,70 @@ pub struct Srt {
     pub version: bool,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = false, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// The command runs in a level-2 sandbox that can read nearly everything you can, secrets excepted, write the
+/// current directory, and reach any public host. What it did becomes a policy for `lazaret run --policy`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  lazaret learn -- make test
+  lazaret learn -o tool.toml --rw ~/.cache/tool -- ./tool --check
+  lazaret learn --merge tool.toml -o tool.toml --force -- ./tool --other-part
+  lazaret run --policy lazaret-learned.toml -- make test
+
+The exit code is that of `run`. A command that fails leaves a policy, too, which says so.")]
+pub struct Learn {
+    /// Where the policy is written; - is standard output [default: lazaret-learned.toml]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub force: bool,
+    /// What the policy is called in its first line
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Allow what this learnt policy allows as well
+    #[arg(long, value_name = "FILE")]
+    pub merge: Vec<PathBuf>,
+    /// Make a path visible that is not anyway, read-only
+    #[arg(long, value_name = "PATH")]
+    pub ro: Vec<PathBuf>,
+    /// Make a path writable besides the current directory
+    #[arg(long, value_name = "PATH")]
+    pub rw: Vec<PathBuf>,
+    /// Deny a path, also below an allowed one
+    #[arg(long, value_name = "PATH")]
+    pub deny: Vec<PathBuf>,
+    /// Pass a variable through, or set it; the policy does, too
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub env: Vec<OsString>,
+    /// Let the command reach this host only; can be repeated [default: any public host]
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "no_network")]
+    pub allow: Vec<String>,
+    /// Let names lead to a private, loopback or otherwise guarded address
+    #[arg(long, value_name = "CIDR", conflicts_with = "no_network")]
+    pub allow_address: Vec<String>,
+    /// Pin a name to an address instead of asking the host's resolver
+    #[arg(long, value_name = "NAME=ADDRESS", conflicts_with = "no_network")]
+    pub resolve: Vec<String>,
+    /// Without network
+    #[arg(long)]
+    pub no_network: bool,
+    /// Most wall-clock time; then SIGTERM, and after a grace period SIGKILL for everything
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<Millis>,
+    /// The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    /// Write a report of the run as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Print what was learnt as JSON on standard output, after the command's own
+    #[arg(long)]
+    pub json: bool,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", required = true)]
     pub command: Vec<OsString>,
 }
 

@@ -12,6 +12,22 @@ pub fn data(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// Standard output, kept while a command that runs has it.
+#[derive(Debug)]
+pub struct Kept(std::fs::File);
+
+/// Keeps it for later.
+pub fn keep() -> io::Result<Kept> {
+    Ok(Kept(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?.into()))
+}
+
+impl Kept {
+    /// As [`data`].
+    pub fn data(&self, text: &str) {
+        let _ = (&self.0).write_all(text.as_bytes());
+    }
+}
+
 /// A message for a person.
 pub fn message(text: &str) {
     let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());

@@ -111,6 +111,26 @@ pub fn expand(name: &str) -> Option<Vec<&'static str>> {
     KNOWN.get(at).map(|known| vec![*known])
 }
 
+/// The name that stands for a call together with the other ways to do the same: that of its largest family, or
+/// its own. None when there is no such call.
+pub fn family(call: &str) -> Option<&'static str> {
+    let own = KNOWN.binary_search(&call).ok().and_then(|at| KNOWN.get(at)).copied()?;
+    let families = FAMILIES.iter().filter(|(_, members)| members.contains(&own));
+    // Of families of the same size the one whose name is in the call's own, else the first.
+    let rank = |(heads, members): &&(&[&str], &[&str])| {
+        (members.len(), heads.iter().any(|head| own.starts_with(head)))
+    };
+    let largest =
+        families.fold(None, |best: Option<&(&'static [&'static str], &'static [&'static str])>, next| {
+            match best {
+                Some(best) if rank(&best) >= rank(&next) => Some(best),
+                _ => Some(next),
+            }
+        });
+    let heads = largest.map(|(heads, _)| *heads).unwrap_or_default();
+    heads.iter().find(|head| own == **head).or(heads.first()).copied().or(Some(own))
+}
+
 /// The valid name that somebody who wrote `name` probably meant.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let heads = FAMILIES.iter().flat_map(|(heads, _)| heads.iter().copied());
@@ -169,6 +189,25 @@ mod tests {
         assert_eq!(expand("getcwd"), Some(vec!["getcwd"]));
         assert_eq!(expand("opne"), None);
         assert_eq!(expand(""), None);
+    }
+
+    #[test]
+    fn a_call_is_found_in_its_largest_family_and_its_name_covers_it() {
+        for (call, name) in [
+            ("pread64", "read"),
+            ("unlinkat", "unlink"),
+            ("vfork", "fork"),
+            ("newfstatat", "stat"),
+            ("lstat", "lstat"),
+            ("wait4", "wait"),
+            ("getcwd", "getcwd"),
+        ] {
+            assert_eq!(family(call), Some(name));
+        }
+        assert_eq!(family("opne"), None);
+        for call in KNOWN {
+            assert!(expand(family(call).unwrap()).unwrap().contains(call), "{call}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use lazaret_policy::{
 };
 use lazaret_sandbox::linux::{
     bpf::{Action, Case, Filter, Rule, Test},
-    syscalls::{TABLE, number},
+    syscalls::{self, TABLE, number},
 };
 
 /// What the filter has to know beyond the policy.
@@ -43,6 +43,7 @@ const CLONE_NAMESPACE_FLAGS: [u32; 7] = [
     0x4000_0000, // CLONE_NEWNET
 ];
 const CLONE_THREAD: u32 = 0x0001_0000;
+const PROT_EXEC: u32 = 4;
 const O_CREAT: u32 = 0o100;
 const O_TRUNC: u32 = 0o1000;
 const O_TMPFILE: u32 = 0o20_000_000;
@@ -149,12 +150,11 @@ pub fn build(policy: &Policy, circumstances: Circumstances) -> Filter {
             rule.cases = cases;
         }
     }
-    // Until it executes, the command's process talks to the supervisor over this one descriptor.
-    for (name, flags) in [("sendmsg", MSG_NOSIGNAL), ("recvmsg", MSG_CMSG_CLOEXEC)] {
+    for (name, own_line) in own_lines() {
         if let Some(rule) = number(name).and_then(|nr| rules.get_mut(&nr))
             && rule.otherwise != Action::Allow
         {
-            rule.cases.push(case([Test::equals(0, 63), Test::equals(2, flags)], Action::Allow));
+            rule.cases.push(own_line);
         }
     }
     let mut filter = Filter {
@@ -166,6 +166,38 @@ pub fn build(policy: &Policy, circumstances: Circumstances) -> Filter {
         count_processes(&mut filter);
     }
     filter
+}
+
+/// Until it executes, the command's process talks to the supervisor over this one descriptor.
+fn own_lines() -> [(&'static str, Case); 2] {
+    [("sendmsg", MSG_NOSIGNAL), ("recvmsg", MSG_CMSG_CLOEXEC)]
+        .map(|(name, flags)| (name, case([Test::equals(0, 63), Test::equals(2, flags)], Action::Allow)))
+}
+
+/// What passes is seen by the supervisor as well, except for `unseen` calls. Nothing more passes than before:
+/// who answers has to ask the filter as it was.
+pub fn see_everything(filter: &mut Filter, unseen: impl Fn(&str) -> bool) {
+    let seen = |action: &mut Action| {
+        if *action == Action::Allow {
+            *action = Action::Notify;
+        }
+    };
+    for rule in &mut filter.rules {
+        let name = syscalls::name(rule.number).unwrap_or_default();
+        if name == "mmap" && rule.otherwise == Action::Allow {
+            // Anonymous memory is none of anybody's business; code that is loaded from a file is.
+            rule.cases.push(case([bits(2, PROT_EXEC)], Action::Notify));
+        }
+        if unseen(name) {
+            continue;
+        }
+        rule.cases.iter_mut().for_each(|case| seen(&mut case.action));
+        seen(&mut rule.otherwise);
+        if let Some((_, own_line)) = own_lines().into_iter().find(|(call, _)| *call == name) {
+            // Nobody answers yet when it is used.
+            rule.cases.insert(0, own_line);
+        }
+    }
 }
 
 /// Where memory is only sampled: what belongs to no process could not be counted.
@@ -382,6 +414,29 @@ mod tests {
         assert!(rule(&filter, "socket").cases.is_empty());
         assert_eq!(rule(&filter, "writev").otherwise, Action::Allow);
         assert_eq!(rule(&filter, "sendmsg").cases.len(), 1);
+    }
+
+    #[test]
+    fn who_sees_everything_lets_nothing_more_pass() {
+        for guards in [false, true] {
+            let plain = build(&Policy::default(), Circumstances { guards, ..PLAIN });
+            let mut watched = plain.clone();
+            see_everything(&mut watched, |name| name == "read");
+            assert_eq!((watched.unlisted, watched.foreign), (plain.unlisted, plain.foreign));
+            let (own_line, flags) = (63, u64::from(MSG_NOSIGNAL));
+            for (before, after) in plain.rules.iter().zip(&watched.rules) {
+                for args in [[0; 6], [1; 6], [u64::MAX; 6], [0, 0, 4, 0, 0, 0], [own_line, 0, flags, 0, 0, 0]]
+                {
+                    let (before, after) = (before.action(&args), after.action(&args));
+                    let stricter = before == Action::Allow && after == Action::Notify;
+                    assert!(before == after || stricter, "{before:?} became {after:?}");
+                }
+            }
+            assert_eq!(rule(&watched, "read").otherwise, Action::Allow);
+            assert_eq!(rule(&watched, "getcwd").otherwise, Action::Notify);
+            // The command's process reports before anybody answers.
+            assert_eq!(rule(&watched, "sendmsg").action(&[own_line, 0, flags, 0, 0, 0]), Action::Allow);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod doctor;
 mod environment;
 mod filter;
 mod growth;
+pub mod learn;
 pub mod leftovers;
 pub mod life;
 mod lower;

@@ -283,7 +283,9 @@ impl View<'_> {
         let request = self.request;
         let inside = |path: &Path| {
             let canonical = canonical(path).unwrap_or_else(|_| path.to_owned());
-            self.visible(&canonical).then_some(canonical)
+            // A directory on the way to something visible is there as well, if only with that in it.
+            let there = self.visible(&canonical) || self.holds_something_visible(&canonical);
+            there.then_some(canonical)
         };
         let root = request.policy.root_path();
         let directory = match root {

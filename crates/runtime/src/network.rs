@@ -89,6 +89,8 @@ pub struct Network {
     ration: owner::Ration,
     /// Names that were allowed and had no address.
     unresolved: HashMap<(String, u16), u64>,
+    /// Names that were answered, when somebody wants to know them.
+    answered: Option<BTreeSet<String>>,
     live: Option<LiveRules>,
     offers_ports: bool,
     /// Ports that are offered on the host because something inside listens there.
@@ -178,6 +180,17 @@ impl Network {
                 "port {port} of the sandbox could not be offered on the host ({error}): it can be reached from inside only"
             )),
         }
+    }
+
+    /// Keeps the names that are looked up, for [`Network::names`].
+    pub fn note_names(&mut self) {
+        self.answered = Some(BTreeSet::new());
+    }
+
+    /// Names that were looked up, and have an address as far as anybody asked for it.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let has_none = |name: &str| self.unresolved.keys().any(|(unresolved, _)| unresolved == name);
+        self.answered.iter().flatten().map(String::as_str).filter(move |name| !has_none(name))
     }
 
     /// Which port of the host was taken, where any would do.

@@ -23,6 +23,7 @@ use serde_json::json;
 use crate::{
     approvals::ApprovalError,
     filter,
+    learn::Observer,
     leftovers::Note,
     lower::{self, LowerError, Lowered},
     network::{self, Network},
@@ -118,6 +119,8 @@ pub struct Prepared {
     pub(crate) note: Option<Note>,
     /// What changes on the host from now on is no longer what the sandbox began with.
     pub(crate) began: SystemTime,
+    /// Sees what the command does, when it is learnt from.
+    pub(crate) observer: Option<Observer>,
 }
 
 /// Checks everything that can be checked without starting anything.
@@ -148,7 +151,7 @@ pub fn prepare(request: Request) -> Result<Prepared, RunError> {
     {
         lowered.spec.terminal = Terminal::Own { rows, columns };
     }
-    Ok(Prepared { request, lowered, rules, note: None, began })
+    Ok(Prepared { request, lowered, rules, note: None, began, observer: None })
 }
 
 /// What the policy says and this sandbox cannot hold.
@@ -301,7 +304,7 @@ impl Prepared {
                 event = event.with(key, name.as_str());
             }
         }
-        event
+        if self.observer.is_some() { event.with("learning", true) } else { event }
     }
 
     /// Where the program is on the host: for approvals and for telling why it was not found inside.

@@ -49,6 +49,14 @@ pub fn begin() -> Option<Stem> {
 impl Prepared {
     /// Runs the command to its end. `tell` is called with warnings before the command starts.
     pub fn run(mut self, stem: Option<Stem>, tell: impl FnMut(&str)) -> Result<Outcome, RunError> {
+        self.run_to_its_end(stem, tell)
+    }
+
+    pub(crate) fn run_to_its_end(
+        &mut self,
+        stem: Option<Stem>,
+        tell: impl FnMut(&str),
+    ) -> Result<Outcome, RunError> {
         self.refuse_quarantined()?;
         let approval = match self.request.policy.isolation_level {
             Level::None => Some(approvals::find(&self.program_on_host(&self.request.command))?),
@@ -83,6 +91,9 @@ impl Prepared {
         let event = self.created(sandbox_id);
         let record = RefCell::new(Record::new(log, sandbox_id));
         let mut network = self.network()?;
+        if self.observer.is_some() {
+            network.note_names();
+        }
         let mut sandbox = self.build(Birth::Here, stem, || {
             if !created.replace(true) {
                 record.borrow_mut().append(&event)?;
@@ -137,6 +148,7 @@ impl Prepared {
                 .with("enforcement", json!(enforcement)),
         )?;
         let mut watch = Watch::new(&self.request.policy, &self.lowered, &mut network);
+        watch.observer = self.observer.take();
         let limit = self.request.policy.timeout.map(Duration::from);
         let supervised = supervise::supervise(
             &sandbox,
@@ -148,6 +160,7 @@ impl Prepared {
             limit,
             relay,
         );
+        self.observer = watch.observer.take();
         if supervised.is_err() {
             sandbox.kill();
         }
@@ -155,6 +168,9 @@ impl Prepared {
         drop(modes);
         let supervised = supervised.map_err(RunError::Supervise)?;
         network.finish(&mut record)?;
+        if let Some(observer) = &mut self.observer {
+            observer.names(network.names());
+        }
         let mut outcome = self.conclude(
             Finished {
                 command: &self.request.command,

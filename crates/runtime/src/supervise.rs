@@ -2,6 +2,7 @@
 //! the terminal. One thread, one poll.
 
 use std::{
+    collections::VecDeque,
     io,
     os::fd::{AsFd, BorrowedFd},
     time::{Duration, Instant},
@@ -16,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::{
+    learn::Observer,
     meter::{Consequence, Meter},
     processes::Process,
     record::{Fate, Record},
@@ -177,6 +179,9 @@ impl Loop<'_> {
             }
             self.check_clock();
             self.check_limits(record)?;
+            if let Some(observer) = &mut watch.observer {
+                observer.look(self.sandbox);
+            }
             if self.until == Until::CommandHasEnded && self.outcome.departure.is_some() {
                 return self.hear_last_strays(watch, record);
             }
@@ -205,7 +210,9 @@ impl Loop<'_> {
 
     fn wait(&mut self, watch: &Watch<'_>) -> io::Result<Ready> {
         let network = &watch.network;
-        let moment = [self.deadline, self.meter.due(), self.rest, network.due()].into_iter().flatten().min();
+        let look = watch.observer.as_ref().map(Observer::due);
+        let moments = [self.deadline, self.meter.due(), self.rest, network.due(), look];
+        let moment = moments.into_iter().flatten().min();
         let never = PollFlags::empty();
         let when = |condition: bool, flags: PollFlags| if condition { flags } else { never };
         let process = self.sandbox.process();
@@ -290,7 +297,15 @@ impl Loop<'_> {
 
     fn judge(&mut self, watch: &mut Watch<'_>, record: &mut Record<'_>) -> Result<(), SuperviseError> {
         let Some(listener) = self.sandbox.listener() else { return Ok(()) };
-        if let Some(notification) = listener.receive().map_err(SuperviseError::Poll)? {
+        let Some(notification) = listener.receive().map_err(SuperviseError::Poll)? else { return Ok(()) };
+        let mut waiting = VecDeque::from([notification]);
+        while let Some(notification) = waiting.pop_front() {
+            // A call that has been received can no longer be broken off by a signal, so where every call is seen
+            // none is left waiting for that.
+            while watch.observer.is_some() && is_readable(listener.as_fd()) {
+                let Some(next) = listener.receive().map_err(SuperviseError::Poll)? else { break };
+                waiting.push_back(next);
+            }
             let after = watch.call(self.sandbox, listener, notification, record)?;
             self.follow(after);
         }

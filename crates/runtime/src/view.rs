@@ -154,6 +154,11 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Shown as it is on the host, whoever owns it.
+pub fn is_of_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| is_at_or_below(path, Path::new(system)))
+}
+
 fn is_kernel_made(path: &Path) -> bool {
     KERNEL.iter().any(|kernel| is_at_or_below(path, Path::new(kernel)))
 }
@@ -541,7 +546,9 @@ impl View<'_> {
         for name in MERGED {
             let path = Path::new(name);
             if let Ok(target) = fs::read_link(path)
-                && canonical(path).is_ok_and(|canonical| self.visible(&canonical))
+                && canonical(path).is_ok_and(|canonical| {
+                    self.visible(&canonical) || self.holds_something_visible(&canonical)
+                })
             {
                 self.nodes.entry(path.to_owned()).or_insert(Node::Symlink(target));
             }
@@ -596,6 +603,13 @@ impl View<'_> {
         deepest(&|node| matches!(node, Node::Hidden(_))).is_none_or(|hidden| hidden < shown)
     }
 
+    /// Is something of the host bound inside this directory?
+    pub fn holds_something_visible(&self, directory: &Path) -> bool {
+        let shows = |node: &Node| matches!(node, Node::Bind { .. } | Node::Hollow { .. } | Node::Symlink(_));
+        directory != Path::new("/")
+            && self.nodes.iter().any(|(at, node)| shows(node) && is_at_or_below(at, directory))
+    }
+
     pub fn remove_denied(&mut self) {
         let denied = &self.denied;
         self.nodes.retain(|path, _| !denied.iter().any(|denied| is_at_or_below(path, denied)));
@@ -625,14 +639,18 @@ impl View<'_> {
     /// Only the listed programs execute: everything else lies on mounts without execution, libraries
     /// excepted, so that neither `execve` nor the dynamic loader can run what is not listed.
     pub fn restrict_programs(&mut self, programs: &[PathBuf]) -> Result<(), LowerError> {
-        for node in self.nodes.values_mut() {
-            if let Node::Bind { exec, .. } = node {
-                *exec = Exec::Refused;
-            }
-        }
         let mut carved = Vec::new();
         for library in ["/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/lib", "/lib64"] {
             carved.extend(look(Path::new(library)).ok());
+        }
+        for (path, node) in &mut self.nodes {
+            // A part of the libraries that is listed by itself is as good as all of them.
+            if let Node::Bind { exec, access, .. } = node
+                && !(*access == Access::ReadOnly
+                    && carved.iter().any(|library| is_at_or_below(path, &library.path)))
+            {
+                *exec = Exec::Refused;
+            }
         }
         for program in programs {
             let found =

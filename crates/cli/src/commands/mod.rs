@@ -3,6 +3,7 @@
 mod audit;
 mod bench;
 mod doctor;
+mod learn;
 mod metrics;
 mod policy;
 mod run;
@@ -26,7 +27,7 @@ use crate::{
 pub fn begin_early(arguments: impl Iterator<Item = OsString>) -> Option<Stem> {
     let mut arguments = arguments.skip(1);
     let command = arguments.next()?;
-    if command != "run" && command != "srt" {
+    if command != "run" && command != "srt" && command != "learn" {
         return None;
     }
     let nothing = ["--plan", "--help", "-h", "--print-policy", "--version"];
@@ -40,6 +41,7 @@ pub fn dispatch(args: Args, stem: Option<Stem>) -> anyhow::Result<Exit> {
     match args.command {
         Command::Run(args) => run::run(*args, stem),
         Command::Srt(args) => srt::srt(&args, stem),
+        Command::Learn(args) => learn::learn(*args, stem),
         Command::Diff(args) => transaction::diff(&args),
         Command::Commit(args) => transaction::commit(&args),
         Command::Discard(args) => transaction::discard(&args),

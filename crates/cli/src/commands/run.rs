@@ -39,7 +39,7 @@ pub fn run(args: Run, stem: Option<Stem>) -> anyhow::Result<Exit> {
 }
 
 /// From a request to the exit code. `edit` may take out of the report what is not to be shown.
-pub(super) fn carry_out(
+pub fn carry_out(
     request: Request,
     stem: Option<Stem>,
     report: Option<&Path>,
@@ -65,9 +65,18 @@ pub(super) fn carry_out(
 
 /// Files, directories and environment are read here, and nowhere later.
 fn resolve(args: &Run) -> anyhow::Result<Request> {
-    let directory = env::current_dir().context("the current directory cannot be used (was it deleted?)")?;
+    let directory = current_directory()?;
     let mut policy = load_policy(args)?;
     apply_flags(args, &directory, &mut policy)?;
+    request(args, directory, policy)
+}
+
+pub fn current_directory() -> anyhow::Result<PathBuf> {
+    env::current_dir().context("the current directory cannot be used (was it deleted?)")
+}
+
+/// The request for a policy that is complete.
+pub fn request(args: &Run, directory: PathBuf, policy: Policy) -> anyhow::Result<Request> {
     let request = frame(policy, directory, args.audit.as_deref(), args.report.as_deref())?;
     Ok(Request {
         profile: args.policy.is_none().then(|| args.profile.clone()),
@@ -80,7 +89,7 @@ fn resolve(args: &Run) -> anyhow::Result<Request> {
 }
 
 /// A policy in the surroundings of this process, without a command yet.
-pub(super) fn frame(
+pub fn frame(
     policy: Policy,
     directory: PathBuf,
     audit: Option<&Path>,
@@ -101,7 +110,7 @@ pub(super) fn frame(
         profile: None,
         command: Vec::new(),
         directory,
-        home: env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+        home: home(),
         environment: env::vars_os().collect(),
         requirement: Requirement::Enforce,
         audit_log,
@@ -113,6 +122,10 @@ pub(super) fn frame(
         own_directories,
         live_rules: None,
     })
+}
+
+pub fn home() -> Option<PathBuf> {
+    env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
 }
 
 fn writing(args: &Run) -> Writing {
@@ -170,7 +183,7 @@ fn apply_network_flags(args: &Run, policy: &mut Policy) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn apply_flags(args: &Run, directory: &Path, policy: &mut Policy) -> anyhow::Result<()> {
+pub fn apply_flags(args: &Run, directory: &Path, policy: &mut Policy) -> anyhow::Result<()> {
     if let Some(level) = args.level.and_then(Level::from_number) {
         policy.isolation_level = level;
     }
@@ -221,7 +234,7 @@ fn apply_flags(args: &Run, directory: &Path, policy: &mut Policy) -> anyhow::Res
 
 /// Takes `.` and `..` out. What `..` means depends on links before it, so those are resolved; a link at the
 /// end stays one.
-fn normal(path: &Path) -> PathBuf {
+pub fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         if component == std::path::Component::ParentDir {
@@ -246,7 +259,7 @@ fn print_plan(prepared: &lazaret_runtime::Prepared, json: bool) {
 }
 
 /// Opened before anything runs: what the command does to the name later cannot lead the report astray.
-fn open_report(path: &Path) -> anyhow::Result<File> {
+pub fn open_report(path: &Path) -> anyhow::Result<File> {
     File::options()
         .write(true)
         .create(true)
@@ -257,7 +270,7 @@ fn open_report(path: &Path) -> anyhow::Result<File> {
         .with_context(|| format!("the report cannot be written to {}", path.display()))
 }
 
-fn write_report(mut file: File, report: &Report) -> anyhow::Result<()> {
+pub fn write_report(mut file: File, report: &Report) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec_pretty(report).context("the report cannot be put into JSON")?;
     text.push(b'\n');
     file.write_all(&text).context("the report cannot be written")

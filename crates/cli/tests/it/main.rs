@@ -29,6 +29,7 @@ mod faults;
 mod guarded;
 mod identity;
 mod interactive;
+mod learn;
 mod leftovers;
 mod levels;
 mod library;

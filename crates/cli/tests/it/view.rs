@@ -294,3 +294,29 @@ fn our_own_state_is_never_visible() {
         assert_eq!(case.events_of("SANDBOX_DESTROYED").len(), 3);
     });
 }
+
+#[test]
+fn a_command_starts_in_its_directory_when_only_something_in_it_is_visible() {
+    as_everybody(|case| {
+        case.file("data/visible", "content");
+        case.file("hidden", "secret");
+        let policy = "[filesystem]\nreadOnlyPaths = [\"/usr/bin\", \"/usr/lib\", \"/usr/lib64\", \"/etc\", \"./data/visible\"]\n";
+        let policy = case.file(case.root.join("policy.toml"), policy);
+        let policy = policy.to_str().unwrap();
+        let outcome =
+            case.run(["--policy", policy, "--", "sh", "-c", "pwd; cat data/visible; echo; ls; cat hidden"]);
+        let text = outcome.out();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines, [case.work.to_str().unwrap(), "content", "data"], "{outcome:?}");
+        // Nothing of it is visible: there is no such directory.
+        let elsewhere = case.root.join("elsewhere");
+        case.directory(&elsewhere);
+        case.file(elsewhere.join("data/visible"), "");
+        std::fs::write(
+            policy,
+            "[filesystem]\nreadOnlyPaths = [\"/usr/bin\", \"/usr/lib\", \"/usr/lib64\", \"/etc\"]\n",
+        )
+        .unwrap();
+        case.running(["--policy", policy, "--", "pwd"]).directory(&elsewhere).go().exits(0).prints("/");
+    });
+}

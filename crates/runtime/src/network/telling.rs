@@ -166,6 +166,12 @@ impl Network {
         let Looked { origin, name, kind, answer, count } = looked;
         let name = printable(&name);
         self.counts.queries += 1;
+        if let Some(names) = &mut self.answered
+            && answer == Answered::Addresses
+            && names.len() < COUNTED_HOSTS
+        {
+            names.insert(name.clone());
+        }
         let (answered, denial) = match answer {
             Answered::Addresses => ("addresses", None),
             Answered::Empty => ("empty", None),

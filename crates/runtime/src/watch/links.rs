@@ -3,7 +3,7 @@
 
 use std::{
     ffi::OsStr,
-    os::unix::ffi::OsStrExt,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Component, Path, PathBuf},
 };
 
@@ -15,10 +15,28 @@ const MOST: usize = 40;
 
 /// Where the path leads, as far as that can be told.
 pub fn followed(task: &Task, path: &Path) -> Option<PathBuf> {
-    let root = task.root().ok()?;
+    walked(&task.root().ok()?, task, path, Last::Follow).map(|walked| walked.end)
+}
+
+/// Is a link at the end followed?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Last {
+    Follow,
+    Keep,
+}
+
+/// The end of a walk, and the links that were met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Walked {
+    pub end: PathBuf,
+    pub links: Vec<PathBuf>,
+}
+
+/// Walks name by name.
+pub fn walked(root: &OwnedFd, task: &Task, path: &Path, last: Last) -> Option<Walked> {
     let mut waiting: Vec<PathBuf> = components(path);
     let mut sofar = PathBuf::from("/");
-    let mut links = 0;
+    let mut links = Vec::new();
     while let Some(name) = waiting.pop() {
         if name == Path::new("..") {
             sofar.pop();
@@ -26,15 +44,16 @@ pub fn followed(task: &Task, path: &Path) -> Option<PathBuf> {
         }
         let candidate = sofar.join(&name);
         let target = match of_proc(task, &candidate) {
+            _ if waiting.is_empty() && last == Last::Keep => None,
             Some(target) => Some(target),
-            None => read_link(&root, &candidate),
+            None => read_link(root, &candidate),
         };
         let Some(target) = target else {
             sofar = candidate;
             continue;
         };
-        links += 1;
-        if links > MOST {
+        links.push(candidate);
+        if links.len() > MOST {
             return None;
         }
         if target.is_absolute() {
@@ -42,7 +61,7 @@ pub fn followed(task: &Task, path: &Path) -> Option<PathBuf> {
         }
         waiting.extend(components(&target));
     }
-    Some(sofar)
+    Some(Walked { end: sofar, links })
 }
 
 /// In the order in which they are to be popped.
@@ -57,7 +76,7 @@ fn components(path: &Path) -> Vec<PathBuf> {
     parts
 }
 
-fn read_link(root: &std::os::fd::OwnedFd, path: &Path) -> Option<PathBuf> {
+fn read_link(root: &OwnedFd, path: &Path) -> Option<PathBuf> {
     let relative = path.strip_prefix("/").ok()?;
     let (parent, name) = (relative.parent()?, relative.file_name()?);
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };

@@ -46,6 +46,15 @@ impl Rule {
     pub fn plain(number: u32, action: Action) -> Self {
         Rule { number, cases: Vec::new(), otherwise: action }
     }
+
+    /// What becomes of the call with these arguments: the same that the compiled filter says.
+    pub fn action(&self, args: &[u64; 6]) -> Action {
+        let holds = |test: &Test| {
+            args.get(usize::from(test.argument)).is_some_and(|value| *value as u32 & test.mask == test.value)
+        };
+        let deciding = self.cases.iter().find(|case| case.tests.iter().all(holds));
+        deciding.map_or(self.otherwise, |case| case.action)
+    }
 }
 
 /// The whole filter.
@@ -249,6 +258,20 @@ mod tests {
         }
         for number in [400, 469, 1000, X32_BIT - 1] {
             assert_eq!(run(&code, NATIVE_ARCH, number, [0; 6]), ret(Action::Errno(38)).k);
+        }
+    }
+
+    #[test]
+    fn a_rule_says_the_same_as_the_compiled_filter() {
+        let filter = filter();
+        let code = compile(&filter);
+        for rule in &filter.rules {
+            for first in [0, 1, 0x1_0000_0001] {
+                for second in [0, 2, 0x12, 0xffff_fff2] {
+                    let args = [first, second, 0, 0, 0, 0];
+                    assert_eq!(run(&code, NATIVE_ARCH, rule.number, args), ret(rule.action(&args)).k);
+                }
+            }
         }
     }
 
