@@ -43,6 +43,7 @@ kinds! {
     TransactionDiscarded = "TRANSACTION_DISCARDED", "Changes made inside were thrown away.";
     NetworkConnection = "NETWORK_CONNECTION", "A connection was opened or refused.";
     DnsQuery = "DNS_QUERY", "A name was looked up.";
+    LogRotated = "LOG_ROTATED", "The log goes on in a new file; always the first line of one.";
 }
 
 impl std::fmt::Display for EventKind {
@@ -53,15 +54,25 @@ impl std::fmt::Display for EventKind {
 
 /// A name that is no [`EventKind`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a kind of audit event")]
+#[error("{0:?} is not a kind of audit event; the kinds are {kinds}", kinds = names())]
 pub struct UnknownKind(pub String);
 
+/// As people write it: `policy-violation` and `POLICY_VIOLATION` are the same.
 impl std::str::FromStr for EventKind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| UnknownKind(name.to_owned()))
+        let wanted = name.trim().replace('-', "_").to_ascii_uppercase();
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|kind| kind.name() == wanted)
+            .ok_or_else(|| UnknownKind(name.to_owned()))
     }
+}
+
+fn names() -> String {
+    EventKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// One line of a log.
@@ -117,7 +128,12 @@ mod tests {
             assert_eq!(kind.to_string().parse(), Ok(*kind));
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
-        assert_eq!("sandbox_created".parse::<EventKind>(), Err(UnknownKind("sandbox_created".into())));
+        assert_eq!("sandbox-created".parse(), Ok(EventKind::SandboxCreated));
+        assert_eq!("Dns_Query".parse(), Ok(EventKind::DnsQuery));
+        let error = "sandbox".parse::<EventKind>().unwrap_err();
+        assert!(error.to_string().contains("SANDBOX_CREATED, SANDBOX_ENTERED"), "{error}");
+        // In a log there is one spelling only.
+        assert!(serde_json::from_str::<EventKind>("\"sandbox-created\"").is_err());
     }
 
     #[test]

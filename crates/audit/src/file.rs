@@ -1,7 +1,7 @@
 //! How files of the log are opened, locked and scanned: never following a link, never waiting for a FIFO.
 
 use std::fs::{DirBuilder, File};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -26,6 +26,17 @@ pub fn open_to_read(path: &Path) -> io::Result<File> {
         Some(fd) => Ok(File::from(fd)),
         None => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
     }
+}
+
+/// Whether a name leads to this open file, or to nothing when there is none.
+pub fn is_named(file: Option<&File>, path: &Path) -> io::Result<bool> {
+    let named = match retry_on_intr(|| rustix::fs::lstat(path)) {
+        Ok(named) => Some((named.st_dev, named.st_ino)),
+        Err(Errno::NOENT) => None,
+        Err(errno) => return Err(errno.into()),
+    };
+    let own = file.map(rustix::fs::fstat).transpose()?.map(|own| (own.st_dev, own.st_ino));
+    Ok(named == own)
 }
 
 /// Makes the directory a file will be in, and those above it, for the owner alone.
@@ -87,64 +98,169 @@ pub enum Found {
     End,
 }
 
-/// Lines of a file, one at a time in one buffer of bounded size.
+/// How much is read at a time. Larger ones are no faster, and push more out of the processor's cache.
+const BLOCK: usize = 256 * 1024;
+
+/// Lines of a file, one at a time, in one buffer of bounded size.
 pub struct Lines {
-    input: BufReader<File>,
+    file: File,
     buffer: Vec<u8>,
+    /// The part of the buffer that was read and not yet given out.
+    unread: std::ops::Range<usize>,
+    text: std::ops::Range<usize>,
+    /// Where in the file the next line begins, and where the unread part of the buffer ends.
     start: u64,
+    end: u64,
     limit: u64,
 }
 
 impl Lines {
     /// Lines of the first `limit` bytes of a file.
     pub fn new(file: File, limit: u64) -> Self {
-        Self { input: BufReader::with_capacity(64 * 1024, file), buffer: Vec::new(), start: 0, limit }
+        Self { file, buffer: Vec::new(), unread: 0..0, text: 0..0, start: 0, end: 0, limit }
     }
 
-    /// Goes back to the first line.
-    pub fn rewind(&mut self) -> io::Result<()> {
-        self.start = 0;
-        self.input.rewind()
+    /// Goes to the line that begins at an offset.
+    pub fn seek(&mut self, offset: u64) {
+        (self.start, self.end, self.unread) = (offset, offset, 0..0);
+    }
+
+    /// Where the next line begins.
+    pub fn offset(&self) -> u64 {
+        self.start
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// The line found last.
     pub fn text(&self) -> &[u8] {
-        &self.buffer
+        self.buffer.get(self.text.clone()).unwrap_or_default()
     }
 
     /// Moves to the next line. After [`Found::Partial`] the same bytes are read afresh next time.
     pub fn next(&mut self) -> io::Result<Found> {
-        self.buffer.clear();
-        let mut length = 0u64;
+        let mut searched = 0;
+        // Bytes of this line that were dropped because it is too long anyway.
+        let mut dropped = 0;
         loop {
-            let left = usize::try_from(self.limit.saturating_sub(self.start + length)).unwrap_or(usize::MAX);
-            let chunk = match self.input.fill_buf() {
-                Ok(chunk) => chunk.get(..left).unwrap_or(chunk),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if chunk.is_empty() {
-                if length == 0 {
-                    return Ok(Found::End);
-                }
-                self.input.seek(SeekFrom::Start(self.start))?;
-                return Ok(Found::Partial);
+            let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
+            let fresh = unread.get(searched..).unwrap_or_default();
+            if let Some(at) = memchr::memchr(b'\n', fresh) {
+                let length = searched + at;
+                self.text = self.unread.start..self.unread.start + length;
+                self.unread.start += length + 1;
+                self.start += dropped + length as u64 + 1;
+                let whole = dropped == 0 && length < MAX_LINE;
+                return Ok(if whole { Found::Line } else { Found::TooLong });
             }
-            let newline = chunk.iter().position(|byte| *byte == b'\n');
-            let text = newline.and_then(|at| chunk.get(..at)).unwrap_or(chunk);
-            if self.buffer.len() + text.len() <= MAX_LINE {
-                self.buffer.extend_from_slice(text);
-            } else {
-                // One byte too many is remembered, so that the rest of the line is not kept either.
-                self.buffer.resize(MAX_LINE + 1, 0);
+            searched = unread.len();
+            if searched >= MAX_LINE {
+                dropped += searched as u64;
+                searched = 0;
+                self.unread.start = self.unread.end;
             }
-            let used = text.len() + usize::from(newline.is_some());
-            self.input.consume(used);
-            length += used as u64;
-            if newline.is_some() {
-                self.start += length;
-                return Ok(if self.buffer.len() < MAX_LINE { Found::Line } else { Found::TooLong });
+            if self.read_more()? == 0 {
+                let nothing = dropped == 0 && searched == 0;
+                self.seek(self.start);
+                return Ok(if nothing { Found::End } else { Found::Partial });
             }
         }
+    }
+
+    /// Adds to the unread part, after moving it to the front of the buffer.
+    fn read_more(&mut self) -> io::Result<usize> {
+        if self.buffer.is_empty() {
+            self.buffer.resize(BLOCK, 0);
+        }
+        let kept = self.unread.len();
+        self.buffer.copy_within(self.unread.clone(), 0);
+        self.unread = 0..kept;
+        let left = usize::try_from(self.limit.saturating_sub(self.end)).unwrap_or(usize::MAX);
+        let room = self.buffer.get_mut(kept..).unwrap_or_default();
+        let room = match room.get_mut(..left) {
+            Some(room) => room,
+            None => self.buffer.get_mut(kept..).unwrap_or_default(),
+        };
+        let n = retry_on_intr(|| rustix::io::pread(&self.file, &mut *room, self.end))?;
+        self.unread.end += n;
+        self.end += n as u64;
+        Ok(n)
+    }
+}
+
+/// Lines of a file from its end to its beginning. What comes after the last newline is left out.
+pub struct Backwards {
+    file: File,
+    /// Read and not yet given out; it lies at `start` in the file.
+    buffer: Vec<u8>,
+    start: u64,
+    text: Vec<u8>,
+}
+
+impl Backwards {
+    /// Lines of the first `end` bytes of a file.
+    pub fn new(file: File, end: u64) -> io::Result<Self> {
+        let mut lines = Self { file, buffer: Vec::new(), start: end, text: Vec::new() };
+        while memchr::memrchr(b'\n', &lines.buffer).is_none() && lines.read_more()? > 0 {}
+        let whole = memchr::memrchr(b'\n', &lines.buffer).map_or(0, |at| at + 1);
+        lines.buffer.truncate(whole);
+        Ok(lines)
+    }
+
+    /// The line found last.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Where the line found last begins.
+    pub fn offset(&self) -> u64 {
+        self.start + self.buffer.len() as u64
+    }
+
+    /// Moves to the line before. Never [`Found::Partial`].
+    pub fn next(&mut self) -> io::Result<Found> {
+        self.text.clear();
+        if self.buffer.is_empty() && self.read_more()? == 0 {
+            return Ok(Found::End);
+        }
+        // The newline of the line itself.
+        self.buffer.pop();
+        let mut long = false;
+        loop {
+            if let Some(at) = memchr::memrchr(b'\n', &self.buffer) {
+                let line = self.buffer.split_off(at + 1);
+                self.keep(&line, &mut long);
+                break;
+            }
+            let line = std::mem::take(&mut self.buffer);
+            self.keep(&line, &mut long);
+            if self.read_more()? == 0 {
+                break;
+            }
+        }
+        Ok(if long { Found::TooLong } else { Found::Line })
+    }
+
+    /// Puts an earlier piece in front of the line.
+    fn keep(&mut self, piece: &[u8], long: &mut bool) {
+        *long |= self.text.len() + piece.len() >= MAX_LINE;
+        if *long {
+            self.text.clear();
+        } else {
+            self.text.splice(0..0, piece.iter().copied());
+        }
+    }
+
+    /// Puts the block before into the buffer, in place of what is there.
+    fn read_more(&mut self) -> io::Result<usize> {
+        let from = self.start.saturating_sub(BLOCK as u64);
+        self.buffer.resize(usize::try_from(self.start - from).unwrap_or(BLOCK), 0);
+        let n = read_at(&self.file, &mut self.buffer, from)?;
+        // Shorter than it was: a torn line has just been taken off its end.
+        self.buffer.truncate(n);
+        self.start = from;
+        Ok(n)
     }
 }

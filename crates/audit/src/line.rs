@@ -1,5 +1,6 @@
 //! The bytes of a line: how an event is written, which characters are escaped, how the chain is read back.
 
+use std::borrow::Cow;
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -91,11 +92,20 @@ pub fn write(out: &mut Vec<u8>, event: &mut Event, sandbox: &[u8], details: &[u8
     out.extend_from_slice(b"\"}\n");
 }
 
+/// The number that a line begins with.
+pub fn number(line: &[u8]) -> Option<u64> {
+    let digits = line.strip_prefix(b"{\"seq\":")?;
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(digits.get(..end)?).ok()?.parse().ok()
+}
+
 /// The part of a line the chain consists of.
 #[derive(Debug, Deserialize)]
 pub struct Link<'a> {
     pub seq: u64,
     pub time: &'a str,
+    #[serde(borrow)]
+    pub event: Cow<'a, str>,
     pub prev: &'a str,
     pub hash: &'a str,
 }

@@ -7,19 +7,40 @@ use std::path::{Path, PathBuf};
 use crate::file::{self, Found, Lines, Lock};
 use crate::head::{self, Head, State};
 use crate::line::{self, BadLine, Link, ZERO_HASH};
+use crate::rotation::Beginning;
+use crate::segment;
 
 /// What an intact log consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
+    /// How many files it consists of.
+    pub files: u64,
     pub lines: u64,
+    /// The number of the first line; more than 1 when the oldest files are gone, 0 when the log is empty.
+    pub first_seq: u64,
     /// 0 when the log is empty.
     pub last_seq: u64,
     /// 64 zeros when the log is empty.
     pub last_hash: String,
     pub first_time: Option<String>,
     pub last_time: Option<String>,
-    /// What could not be checked.
-    pub note: Option<String>,
+    /// What could not be checked, and what is gone.
+    pub notes: Vec<String>,
+}
+
+impl Default for Verified {
+    fn default() -> Self {
+        Self {
+            files: 0,
+            lines: 0,
+            first_seq: 0,
+            last_seq: 0,
+            last_hash: ZERO_HASH.to_owned(),
+            first_time: None,
+            last_time: None,
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// What is wrong with a line.
@@ -58,97 +79,173 @@ pub enum VerifyError {
     Head { path: PathBuf, source: io::Error },
     #[error("the head file {path} is damaged")]
     HeadDamaged { path: PathBuf },
+    /// `line` counts from 1 in its file.
     #[error("line {line}: {reason}")]
-    Broken { line: u64, reason: Reason },
+    Broken { file: PathBuf, line: u64, reason: Reason },
 }
 
-/// Checks every line of the log as it is now; lines appended meanwhile are not looked at.
+/// Checks every line of every file of the log as it is now; lines appended meanwhile are not looked at.
 pub fn verify(path: &Path) -> Result<Verified, VerifyError> {
-    let read = |source| VerifyError::Read { path: path.to_owned(), source };
-    let file =
-        file::open_to_read(path).map_err(|source| VerifyError::Open { path: path.to_owned(), source })?;
-    let (size, state) = {
-        // No append is halfway while this is held, so that size and head belong together.
-        let _lock = Lock::shared(&file).map_err(|errno| read(errno.into()))?;
-        let state =
-            head::read_for(path).map_err(|source| VerifyError::Head { path: head::path_of(path), source })?;
-        (file.metadata().map_err(read)?.len(), state)
-    };
-    let head = match state {
-        State::Known(head) => Some(head),
-        State::Missing => None,
-        State::Malformed => return Err(VerifyError::HeadDamaged { path: head::path_of(path) }),
-    };
-    let again = file.try_clone().map_err(read)?;
-    Check { path, head, size }.run(file, again)
+    let snapshot = Snapshot::take(path)?;
+    let mut check = Check { snapshot: &snapshot, done: Verified::default(), kept_from: None };
+    for part in &snapshot.parts {
+        check.part(part)?;
+    }
+    check.finish()
 }
 
-struct Check<'a> {
-    path: &'a Path,
+/// The files of a log and its head at one moment.
+struct Snapshot {
+    log: PathBuf,
+    parts: Vec<Part>,
     head: Option<Head>,
+}
+
+/// One file, up to where it went.
+struct Part {
+    path: PathBuf,
+    /// The one being written is kept open; the others do not change, and may be many.
+    file: Option<File>,
     size: u64,
 }
 
-impl Check<'_> {
-    fn run(&self, file: File, again: File) -> Result<Verified, VerifyError> {
-        let mut done = Verified {
-            lines: 0,
-            last_seq: 0,
-            last_hash: ZERO_HASH.to_owned(),
-            first_time: None,
-            last_time: None,
-            note: None,
-        };
-        let mut lines = Lines::new(file, self.size);
-        let mut last_time = String::new();
+impl Snapshot {
+    fn take(log: &Path) -> Result<Self, VerifyError> {
+        let read = |source| VerifyError::Read { path: log.to_owned(), source };
         loop {
-            let number = done.lines + 1;
-            let broken = |reason| VerifyError::Broken { line: number, reason };
-            match lines.next().map_err(|source| self.read_error(source))? {
+            let live = match file::open_to_read(log) {
+                Ok(file) => Some(file),
+                // Killed right after it was set aside: the next event makes a new one.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(source) => return Err(VerifyError::Open { path: log.to_owned(), source }),
+            };
+            // No append is halfway while this is held and nothing is set aside, so that files, sizes and head
+            // belong together.
+            let _lock = live.as_ref().map(Lock::shared).transpose().map_err(|errno| read(errno.into()))?;
+            let segments = segment::list(log).map_err(read)?;
+            if live.is_none() && segments.is_empty() {
+                let source = io::Error::from(io::ErrorKind::NotFound);
+                return Err(VerifyError::Open { path: log.to_owned(), source });
+            }
+            let state = head::read_for(log)
+                .map_err(|source| VerifyError::Head { path: head::path_of(log), source })?;
+            let mut parts: Vec<Part> = segments
+                .into_iter()
+                .map(|segment| Part { path: segment.path, file: None, size: u64::MAX })
+                .collect();
+            if file::is_named(live.as_ref(), log).map_err(read)? {
+                let size = live.as_ref().map(File::metadata).transpose().map_err(read)?;
+                let size = size.map_or(0, |metadata| metadata.len());
+                let file = live.as_ref().map(File::try_clone).transpose().map_err(read)?;
+                parts.extend(file.map(|file| Part { path: log.to_owned(), file: Some(file), size }));
+                let head = match state {
+                    State::Known(head) => Some(head),
+                    State::Missing => None,
+                    State::Malformed => {
+                        return Err(VerifyError::HeadDamaged { path: head::path_of(log) });
+                    }
+                };
+                return Ok(Snapshot { log: log.to_owned(), parts, head });
+            }
+        }
+    }
+}
+
+impl Part {
+    fn lines(&self) -> Result<Lines, VerifyError> {
+        let file = match &self.file {
+            Some(file) => file.try_clone().map_err(|source| self.read_error(source))?,
+            None => file::open_to_read(&self.path)
+                .map_err(|source| VerifyError::Open { path: self.path.clone(), source })?,
+        };
+        Ok(Lines::new(file, self.size))
+    }
+
+    fn broken(&self, line: u64, reason: Reason) -> VerifyError {
+        VerifyError::Broken { file: self.path.clone(), line, reason }
+    }
+
+    fn read_error(&self, source: io::Error) -> VerifyError {
+        VerifyError::Read { path: self.path.clone(), source }
+    }
+}
+
+struct Check<'a> {
+    snapshot: &'a Snapshot,
+    done: Verified,
+    /// The oldest line that was to be kept, as the newest of the first lines says.
+    kept_from: Option<u64>,
+}
+
+impl Check<'_> {
+    fn part(&mut self, part: &Part) -> Result<(), VerifyError> {
+        let mut lines = match part.lines() {
+            // Retention took it meanwhile. Anywhere but at the beginning its lines are missed.
+            Err(VerifyError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(());
+            }
+            other => other?,
+        };
+        let mut number = 0;
+        loop {
+            number += 1;
+            let found = lines.next().map_err(|source| part.read_error(source))?;
+            match found {
                 Found::Line => {}
-                Found::TooLong => return Err(broken(Reason::NotALogLine)),
-                Found::Partial => return Err(broken(Reason::Torn)),
+                Found::TooLong => return Err(part.broken(number, Reason::NotALogLine)),
+                Found::Partial => return Err(part.broken(number, Reason::Torn)),
                 Found::End => break,
             }
-            let link = line::link(lines.text()).map_err(|bad| match bad {
-                BadLine::Form => broken(Reason::NotALogLine),
-                BadLine::Content => broken(Reason::ContentChanged),
+            let text = lines.text();
+            let link = line::link(text).map_err(|bad| match bad {
+                BadLine::Form => part.broken(number, Reason::NotALogLine),
+                BadLine::Content => part.broken(number, Reason::ContentChanged),
             })?;
-            match self.place(&link, &done) {
+            let beginning = if number == 1 { Beginning::of(text, &link) } else { None };
+            match self.place(&link, beginning.as_ref()) {
                 Ok(()) => {}
                 Err(Reason::LinesMissing(missing)) => {
-                    let reason = self.lost_or_moved(again, number, &link, missing)?;
-                    return Err(broken(reason));
+                    let reason = self.lost_or_moved(part, number, &link, missing)?;
+                    return Err(part.broken(number, reason));
                 }
-                Err(reason) => return Err(broken(reason)),
+                Err(reason) => return Err(part.broken(number, reason)),
             }
-            done.lines = number;
-            done.last_seq = link.seq;
-            link.hash.clone_into(&mut done.last_hash);
-            link.time.clone_into(&mut last_time);
-            if done.first_time.is_none() {
-                done.first_time = Some(last_time.clone());
+            if let Some(beginning) = beginning {
+                self.kept_from = Some(beginning.oldest_kept);
             }
+            self.take(&link);
         }
-        match &self.head {
-            Some(head) if head.seq > done.last_seq => {
-                return Err(VerifyError::Broken {
-                    line: done.lines + 1,
-                    reason: Reason::EndsBefore(head.seq),
-                });
-            }
-            None if done.lines > 0 => {
-                done.note =
-                    Some("there is no head file, so lines cut off at the end would not show".to_owned());
-            }
-            _ => {}
+        self.done.files += 1;
+        Ok(())
+    }
+
+    fn take(&mut self, link: &Link<'_>) {
+        let done = &mut self.done;
+        if done.lines == 0 {
+            done.first_seq = link.seq;
+            done.first_time = Some(link.time.to_owned());
+            done.last_time = Some(String::new());
         }
-        done.last_time = (done.lines > 0).then_some(last_time);
-        Ok(done)
+        done.lines += 1;
+        done.last_seq = link.seq;
+        link.hash.clone_into(&mut done.last_hash);
+        if let Some(last) = &mut done.last_time {
+            link.time.clone_into(last);
+        }
     }
 
     /// Whether a line belongs after those already checked.
-    fn place(&self, link: &Link<'_>, done: &Verified) -> Result<(), Reason> {
+    fn place(&self, link: &Link<'_>, beginning: Option<&Beginning>) -> Result<(), Reason> {
+        let done = &self.done;
+        let recorded = match &self.snapshot.head {
+            Some(head) if head.seq == link.seq && head.hash != link.hash => Err(Reason::NotTheRecorded),
+            _ => Ok(()),
+        };
+        // Only a file can have gone, not the lines at the beginning of one: the line that begins it is part
+        // of the chain.
+        if done.lines == 0 && link.seq > 1 && beginning.is_some() {
+            return recorded;
+        }
         let expected = done.last_seq + 1;
         if link.seq > expected {
             return Err(Reason::LinesMissing(link.seq - expected));
@@ -159,39 +256,75 @@ impl Check<'_> {
         if link.prev != done.last_hash {
             return Err(Reason::Unlinked);
         }
-        match &self.head {
-            Some(head) if head.seq == link.seq && head.hash != link.hash => Err(Reason::NotTheRecorded),
-            _ => Ok(()),
-        }
+        recorded
     }
 
     /// Tells a deletion from a move: looks for the expected line further on.
     fn lost_or_moved(
         &self,
-        file: File,
+        part: &Part,
         number: u64,
         link: &Link<'_>,
         missing: u64,
     ) -> Result<Reason, VerifyError> {
         let expected = link.seq - missing;
-        let mut lines = Lines::new(file, self.size);
-        lines.rewind().map_err(|source| self.read_error(source))?;
-        let mut at = 0;
-        loop {
-            match lines.next().map_err(|source| self.read_error(source))? {
-                Found::Line => {
-                    at += 1;
-                    if at > number && line::link(lines.text()).is_ok_and(|later| later.seq == expected) {
-                        return Ok(Reason::OutOfOrder { expected, found: link.seq });
+        let parts = self.snapshot.parts.iter().skip_while(|other| other.path != part.path);
+        for other in parts {
+            let mut lines = other.lines()?;
+            let mut at = 0;
+            loop {
+                match lines.next().map_err(|source| other.read_error(source))? {
+                    Found::Line => {
+                        at += 1;
+                        let later = other.path != part.path || at > number;
+                        if later && line::link(lines.text()).is_ok_and(|later| later.seq == expected) {
+                            return Ok(Reason::OutOfOrder { expected, found: link.seq });
+                        }
                     }
+                    Found::TooLong => at += 1,
+                    Found::Partial | Found::End => break,
                 }
-                Found::TooLong => at += 1,
-                Found::Partial | Found::End => return Ok(Reason::LinesMissing(missing)),
             }
         }
+        Ok(Reason::LinesMissing(missing))
     }
 
-    fn read_error(&self, source: io::Error) -> VerifyError {
-        VerifyError::Read { path: self.path.to_owned(), source }
+    fn finish(mut self) -> Result<Verified, VerifyError> {
+        let done = &mut self.done;
+        match &self.snapshot.head {
+            Some(head) if head.seq > done.last_seq => {
+                let in_last = match self.snapshot.parts.last() {
+                    Some(part) => count_lines(part)?,
+                    None => 0,
+                };
+                return Err(VerifyError::Broken {
+                    file: self.snapshot.parts.last().map_or(&self.snapshot.log, |part| &part.path).clone(),
+                    line: in_last + 1,
+                    reason: Reason::EndsBefore(head.seq),
+                });
+            }
+            None if done.lines > 0 => {
+                done.notes
+                    .push("there is no head file, so lines cut off at the end would not show".to_owned());
+            }
+            _ => {}
+        }
+        if done.first_seq > 1 {
+            let why = match self.kept_from {
+                Some(kept) if done.first_seq <= kept => "retention removed them, the log says",
+                _ => "nothing in the log says that they were to be removed",
+            };
+            done.notes.push(format!("begins at line {}, earlier files are gone: {why}", done.first_seq));
+        }
+        Ok(self.done)
     }
+}
+
+fn count_lines(part: &Part) -> Result<u64, VerifyError> {
+    let mut lines = part.lines()?;
+    let mut count = 0;
+    while lines.next().map_err(|source| part.read_error(source))? != Found::End {
+        count += 1;
+    }
+    Ok(count)
 }

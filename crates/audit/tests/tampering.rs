@@ -25,7 +25,7 @@ fn an_untouched_log_verifies() {
     assert_eq!(verified.last_hash, events[5].hash);
     assert_eq!(verified.first_time.as_ref(), Some(&events[0].time));
     assert_eq!(verified.last_time.as_ref(), Some(&events[5].time));
-    assert_eq!(verified.note, None);
+    assert_eq!(verified.notes, [""; 0]);
     assert_eq!(events[0].prev, "0".repeat(64));
     for pair in events.windows(2) {
         assert_eq!(pair[1].prev, pair[0].hash);
@@ -154,7 +154,7 @@ fn without_a_head_file_a_cut_log_verifies_with_a_note() {
     std::fs::remove_file(dir.path().join("audit.log.head")).unwrap();
     let verified = verify(&path).unwrap();
     assert_eq!(verified.lines, 4);
-    assert!(verified.note.unwrap().contains("no head file"));
+    assert!(verified.notes[0].contains("no head file"));
 }
 
 #[test]

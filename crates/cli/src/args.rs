@@ -1,5 +1,6 @@
 //! What can be typed. Nothing is resolved here: see each command's own file.
 
+mod audit;
 mod metrics;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -10,6 +11,7 @@ use lazaret_policy::{
     units::{Bytes, Millis},
 };
 
+pub use audit::{Audit, Export, Filters, Query, Rotate, Show, Stats, Tail, Verify};
 #[cfg(feature = "otlp")]
 pub use metrics::Push;
 pub use metrics::{Count, Metrics, Print, Serve, Write};
@@ -49,7 +51,7 @@ pub enum Command {
     /// List and show the built-in profiles
     #[command(subcommand)]
     Profile(Profile),
-    /// Verify and read the audit log
+    /// Ask, follow, verify, rotate and export the audit log
     #[command(subcommand)]
     Audit(Audit),
     /// Tell in numbers what sandboxes do, for Prometheus and others
@@ -402,26 +404,6 @@ pub enum Profile {
     Show {
         name: String,
         /// As JSON instead of TOML
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Audit {
-    /// Check the hash chain; names the first broken line
-    Verify {
-        /// [default: $XDG_STATE_HOME/lazaret/audit.jsonl]
-        file: Option<PathBuf>,
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show the events of one sandbox, or the last of all
-    Show {
-        /// A sandbox id, or the beginning of one
-        sandbox: Option<String>,
-        #[arg(long, value_name = "FILE")]
-        file: Option<PathBuf>,
         #[arg(long)]
         json: bool,
     },

@@ -1,12 +1,9 @@
 //! Tells the operator at once when something tried to escape: a command or a webhook on this machine, as the
-//! operator's own configuration says. The audit log has it in any case.
+//! operator's own configuration says ([`crate::configuration`]). The audit log has it in any case.
 
 use std::{
-    fs,
     io::{self, Read as _, Write as _},
     net::{IpAddr, SocketAddr, TcpStream},
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -19,12 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum AlertError {
-    #[error("{file}: {source}", file = file.display())]
-    Unreadable { file: PathBuf, source: io::Error },
-    #[error("{file} is not safe to trust: others than its owner can write it", file = file.display())]
-    Untrusted { file: PathBuf },
-    #[error("{file}: {message}", file = file.display())]
-    Malformed { file: PathBuf, message: String },
     #[error("alert.webhook `{0}` is not http://ADDRESS:PORT/PATH with a loopback address")]
     Webhook(String),
     #[error("alert.command is empty")]
@@ -35,20 +26,6 @@ pub enum AlertError {
     Delivery { address: SocketAddr, source: io::Error },
     #[error("the webhook {address} answered: {answer}")]
     Answer { address: SocketAddr, answer: String },
-}
-
-/// `config.toml` in `/etc/lazaret` or in the caller's configuration directory:
-///
-/// ```toml
-/// [alert]
-/// command = ["/usr/local/bin/page-me"]         # gets the alert as JSON on standard input
-/// webhook = "http://127.0.0.1:9093/lazaret"    # gets the same as a POST request
-/// ```
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Configuration {
-    #[serde(default)]
-    alert: Destinations,
 }
 
 /// Where alerts go.
@@ -62,30 +39,15 @@ pub struct Destinations {
 }
 
 impl Destinations {
-    /// Reads the first of the files that exists, the administrator's first.
-    pub fn load(files: &[PathBuf]) -> Result<Destinations, AlertError> {
-        for file in files {
-            let metadata = match fs::metadata(file) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                other => other.map_err(|source| AlertError::Unreadable { file: file.clone(), source })?,
-            };
-            if metadata.mode() & 0o022 != 0 {
-                return Err(AlertError::Untrusted { file: file.clone() });
-            }
-            let text = fs::read_to_string(file)
-                .map_err(|source| AlertError::Unreadable { file: file.clone(), source })?;
-            let configuration: Configuration = toml::from_str(&text)
-                .map_err(|error| AlertError::Malformed { file: file.clone(), message: error.to_string() })?;
-            let destinations = configuration.alert;
-            if let Some(webhook) = &destinations.webhook {
-                endpoint(webhook)?;
-            }
-            if destinations.command.as_ref().is_some_and(Vec::is_empty) {
-                return Err(AlertError::EmptyCommand);
-            }
-            return Ok(destinations);
+    /// Whether alerts can go there at all.
+    pub fn check(&self) -> Result<(), AlertError> {
+        if let Some(webhook) = &self.webhook {
+            endpoint(webhook)?;
         }
-        Ok(Destinations::default())
+        if self.command.as_ref().is_some_and(Vec::is_empty) {
+            return Err(AlertError::EmptyCommand);
+        }
+        Ok(())
     }
 
     /// Tells everybody; what could not be delivered comes back.
@@ -95,15 +57,6 @@ impl Destinations {
         let by_webhook = self.webhook.as_ref().map(|webhook| post(webhook, &text));
         [by_command, by_webhook].into_iter().flatten().filter_map(Result::err).collect()
     }
-}
-
-/// The files that configure this program.
-pub fn files(config: Option<&Path>) -> Vec<PathBuf> {
-    [Some(Path::new(crate::state::ADMINISTRATOR)), config]
-        .into_iter()
-        .flatten()
-        .map(|directory| directory.join("config.toml"))
-        .collect()
 }
 
 fn run(command: &[String], text: &str) -> Result<(), AlertError> {
@@ -171,7 +124,7 @@ fn post(webhook: &str, text: &str) -> Result<(), AlertError> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::{fs, net::TcpListener};
 
     use super::*;
 

@@ -97,6 +97,7 @@ fn plain_request() -> Request {
         environment: Vec::new(),
         requirement: Requirement::Warn,
         audit_log: PathBuf::from("/dev/null"),
+        rotation: lazaret_audit::Rotation::NEVER,
         terminal: TerminalUse::Never,
         writing: Writing::Through,
         state: None,

@@ -5,6 +5,7 @@
 pub mod alert;
 pub mod approvals;
 mod conclude;
+pub mod configuration;
 pub mod doctor;
 mod environment;
 mod filter;

@@ -144,7 +144,7 @@ impl Sandbox {
             directory: PathBuf::from("/"),
         });
         let id = format!("sb-{}", uuid::Uuid::now_v7());
-        let log = Log::open(&prepared.request.audit_log)?;
+        let log = prepared.open_log()?;
         let created = prepared.created(&id);
         let written = RefCell::new(None);
         let built = prepared.build(birth, None, || {

@@ -1,8 +1,15 @@
 //! A request that has been checked, and what it takes to build its sandbox. Nothing has been started yet.
 
-use std::{ffi::OsString, io, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
 
-use lazaret_audit::{AuditError, EventKind, NewEvent, redact};
+use lazaret_audit::{AuditError, EventKind, Log, NewEvent, redact};
 use lazaret_egress::gate::Gate;
 use lazaret_policy::{
     Policy,
@@ -15,7 +22,7 @@ use lazaret_sandbox::{
         cgroup::Cgroup,
         launch::{Birth, LaunchError, Sandbox, Stem},
     },
-    spec::{Namespaces, Terminal},
+    spec::{self, Namespaces, Terminal},
 };
 use lazaret_transaction::{CollectError, CommitError, KeepError, StoreError};
 use serde_json::json;
@@ -27,6 +34,7 @@ use crate::{
     leftovers::Note,
     lower::{self, LowerError, Lowered},
     network::{self, Network},
+    paths::canonical_as_far_as_it_exists,
     presence::Supervisor,
     quarantine::{Entry, Quarantine, QuarantineError},
     report::printable,
@@ -305,6 +313,22 @@ impl Prepared {
             }
         }
         if self.observer.is_some() { event.with("learning", true) } else { event }
+    }
+
+    /// The log, which goes on in a new file by itself only where that is hidden from what runs inside: a
+    /// mask lies on the file, and would go with it to its new name.
+    pub(crate) fn open_log(&self) -> Result<Log, AuditError> {
+        let log = Log::open(&self.request.audit_log)?;
+        let Some(directory) = log.path().parent() else { return Ok(log) };
+        let directory = canonical_as_far_as_it_exists(directory, &mut Vec::new()).0;
+        let covers = |path: &Path| directory.starts_with(path);
+        let visible = self.lowered.spec.view.iter().any(|entry| match entry {
+            spec::Entry::Bind { path, .. } | spec::Entry::Hollow { path, .. } => covers(path),
+            _ => false,
+        });
+        let hides = |own: &PathBuf| own.canonicalize().is_ok_and(|own| own.is_dir() && covers(&own));
+        let hidden = !visible || self.request.own_directories.iter().any(hides);
+        Ok(if hidden { log.rotating(self.request.rotation) } else { log })
     }
 
     /// Where the program is on the host: for approvals and for telling why it was not found inside.

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use lazaret_audit::Rotation;
 use lazaret_policy::Policy;
 
 use crate::{alert::Destinations, network::LiveRules};
@@ -19,6 +20,8 @@ pub struct Request {
     pub environment: Vec<(OsString, OsString)>,
     pub requirement: Requirement,
     pub audit_log: PathBuf,
+    /// When the audit log goes on in a new file. Not done where a sandbox would see that file.
+    pub rotation: Rotation,
     pub terminal: TerminalUse,
     pub writing: Writing,
     /// Our own directory for what outlives a run: traces, the quarantine, transactions.
@@ -46,8 +49,9 @@ impl Request {
             home: None,
             environment: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             requirement: Requirement::Enforce,
-            own_directories: vec![audit_log.clone()],
+            own_directories: lazaret_audit::files_of(&audit_log),
             audit_log,
+            rotation: Rotation::default(),
             terminal: TerminalUse::Never,
             writing: Writing::Through,
             state: None,

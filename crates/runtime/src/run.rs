@@ -63,7 +63,7 @@ impl Prepared {
             _ => None,
         };
         let sandbox_id = format!("sb-{}", uuid::Uuid::now_v7());
-        let log = Log::open(&self.request.audit_log)?;
+        let log = self.open_log()?;
         let created = Cell::new(false);
         let outcome = self.live(stem, &sandbox_id, &log, &created, approval, tell);
         if let Err(error) = &outcome

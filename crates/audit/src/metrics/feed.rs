@@ -37,7 +37,7 @@ impl Feed {
         if self.drain(tally, &mut left)? == Progress::More {
             return Ok(Progress::More);
         }
-        let stale = self.events.as_mut().is_none_or(|events| events.is_stale(&self.path));
+        let stale = self.events.as_ref().is_none_or(|events| events.is_stale(&self.path));
         if !stale {
             return Ok(Progress::Done);
         }
@@ -77,49 +77,29 @@ impl Feed {
 /// Which reader it is: the only place that knows.
 mod events {
     use std::fs;
-    use std::os::unix::fs::MetadataExt as _;
     use std::path::Path;
 
     use crate::event::Event;
-    use crate::reader::{ReadError, Reader};
+    use crate::follow::Follow;
+    use crate::reader::ReadError;
 
     #[derive(Debug)]
-    pub struct Events {
-        reader: Reader,
-        /// Device, inode and size of the file.
-        identity: Option<(u64, u64, u64)>,
-    }
+    pub struct Events(Follow);
 
     impl Events {
         pub fn open(path: &Path) -> Result<Events, ReadError> {
-            // Before it is opened: replaced in between, it is found stale the next time.
-            let identity = identity(path);
-            Ok(Events { reader: Reader::open(path)?, identity })
+            Follow::open(path).map(Events)
         }
 
-        /// Does the name lead to another file by now, or has this one become shorter?
-        pub fn is_stale(&mut self, path: &Path) -> bool {
-            let (then, now) = (self.identity, identity(path));
-            match (then, now) {
-                (Some((device, inode, size)), Some(now))
-                    if (device, inode) == (now.0, now.1) && now.2 >= size =>
-                {
-                    self.identity = Some(now);
-                    false
-                }
-                // Gone: what is open is all there is.
-                (_, None) => false,
-                _ => true,
-            }
+        /// Rotation is followed; a file that has become shorter than what was read of it is not.
+        pub fn is_stale(&self, path: &Path) -> bool {
+            let position = self.0.position();
+            let read = if position.line == 0 { 0 } else { position.offset };
+            fs::symlink_metadata(path).is_ok_and(|metadata| metadata.len() < read)
         }
 
         pub fn next(&mut self) -> Option<Result<Event, ReadError>> {
-            self.reader.next()
+            self.0.next()
         }
-    }
-
-    fn identity(path: &Path) -> Option<(u64, u64, u64)> {
-        let metadata = fs::symlink_metadata(path).ok()?;
-        Some((metadata.dev(), metadata.ino(), metadata.size()))
     }
 }

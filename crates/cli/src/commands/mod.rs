@@ -11,6 +11,8 @@ mod srt;
 mod tool;
 mod transaction;
 
+pub use audit::Moment;
+
 use std::ffi::OsString;
 
 use clap::CommandFactory as _;

@@ -16,7 +16,7 @@ use lazaret_policy::{
 };
 use lazaret_runtime::{
     Report, Request, Requirement, Stem,
-    alert::{self, Destinations},
+    configuration::{self, Configuration},
     leftovers, prepare,
     request::{OnSuccess, TerminalUse, Writing},
     state::Directories,
@@ -102,9 +102,9 @@ pub fn frame(
     let audit_log = directory.join(audit_log);
     let mut own_directories: Vec<PathBuf> =
         [&directories.state, &directories.config].into_iter().flatten().cloned().collect();
-    own_directories.push(head_of(&audit_log));
-    own_directories.push(audit_log.clone());
+    own_directories.extend(lazaret_audit::files_of(&audit_log));
     own_directories.extend(report.map(|report| directory.join(report)));
+    let configuration = Configuration::load(&configuration::files(directories.config.as_deref()))?;
     Ok(Request {
         policy,
         profile: None,
@@ -117,7 +117,8 @@ pub fn frame(
         terminal: TerminalUse::WhenInteractive,
         writing: Writing::Through,
         tool: None,
-        alerts: Destinations::load(&alert::files(directories.config.as_deref()))?,
+        rotation: configuration.rotation(),
+        alerts: configuration.alert,
         state: directories.state.clone(),
         own_directories,
         live_rules: None,
@@ -138,12 +139,6 @@ fn writing(args: &Run) -> Writing {
         Some(args::OnSuccess::Keep) | None => OnSuccess::Keep,
     };
     Writing::CopyOnWrite { on_success }
-}
-
-fn head_of(log: &Path) -> PathBuf {
-    let mut name = log.as_os_str().to_owned();
-    name.push(".head");
-    name.into()
 }
 
 fn load_policy(args: &Run) -> anyhow::Result<Policy> {

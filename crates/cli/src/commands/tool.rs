@@ -12,7 +12,7 @@ use lazaret_audit::{EventKind, Log, NewEvent};
 use lazaret_policy::Policy;
 use lazaret_runtime::{
     Request, Requirement, RunError, Sandbox, Stdio,
-    alert::{self, Destinations},
+    configuration::{self, Configuration},
     quarantine::{Entry, Quarantine},
     report::printable,
     request::{TerminalUse, Writing},
@@ -200,7 +200,9 @@ fn call(args: &args::ToolRun, place: &Surroundings, tool: &Tool) -> anyhow::Resu
     }
     let own_directories = [&place.directories.state, &place.directories.config];
     let mut own_directories: Vec<PathBuf> = own_directories.into_iter().flatten().cloned().collect();
-    own_directories.push(place.audit_log.clone());
+    own_directories.extend(lazaret_audit::files_of(&place.audit_log));
+    let files = configuration::files(place.directories.config.as_deref());
+    let configuration = Configuration::load(&files)?;
     let request = Request {
         policy,
         profile: match tool.policy_choice() {
@@ -217,7 +219,8 @@ fn call(args: &args::ToolRun, place: &Surroundings, tool: &Tool) -> anyhow::Resu
         writing: Writing::Through,
         state: Some(place.state.clone()),
         tool: Some(tool.name().to_owned()),
-        alerts: Destinations::load(&alert::files(place.directories.config.as_deref()))?,
+        rotation: configuration.rotation(),
+        alerts: configuration.alert,
         own_directories,
         live_rules: None,
     };

@@ -151,21 +151,6 @@ fn a_log_that_is_not_there_cannot_be_verified() {
 }
 
 #[test]
-fn show_prints_the_newest_sandbox_or_the_one_named() {
-    as_everybody(|case| {
-        case.sh("exit 3");
-        case.sh("exit 4");
-        let shown = case.lazaret(["audit", "show"]).go().exits(0).out();
-        assert_eq!(shown.lines().count(), 4, "{shown}");
-        assert!(shown.contains("SANDBOX_EXITED") && shown.contains("\"exitCode\":4"), "{shown}");
-        let first = case.events()[0]["sandboxId"].as_str().unwrap().to_owned();
-        let shown = case.lazaret(["audit", "show", &first, "--json"]).go().exits(0).out();
-        let events: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(events, case.events()[..4]);
-    });
-}
-
-#[test]
 fn a_log_elsewhere_is_used_and_hidden() {
     as_everybody(|case| {
         let log = case.work.join("own.jsonl");

@@ -17,6 +17,8 @@ mod outcome;
 mod terminal;
 
 mod audit;
+mod audit_files;
+mod audit_reading;
 mod checklist;
 mod command_line;
 mod degraded;
