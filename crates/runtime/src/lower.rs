@@ -16,7 +16,7 @@ use lazaret_policy::{
 use lazaret_sandbox::{
     Layer, Spec,
     linux::{bpf::Filter, network::RESOLVER},
-    pattern::PatternError,
+    pattern::{Pattern, PatternError},
     spec::{
         Access, Command, Doors, Entry, Exec, Group, Identity, Kind, Landlock, LandlockAccess, LandlockRule,
         Limits, Namespaces, Owner, Scratch, Sockets, Terminal, Walls,
@@ -80,6 +80,8 @@ pub struct Lowered {
     pub denied: Vec<PathBuf>,
     /// What is hidden, and what is visible again below it: of two paths the longer one counts.
     pub hidden: Vec<(PathBuf, Sight)>,
+    /// Everything that changes a name is init's.
+    pub protects: bool,
     /// Those of them that nothing honest touches.
     pub bait: Vec<PathBuf>,
     pub on_escape: OnEscape,
@@ -219,7 +221,7 @@ impl View<'_> {
             network_sockets: own_network || policy.network.allow_network,
             own_network,
             guards: !guarded.is_empty() || !self.hidden.is_empty(),
-            protects: !self.protected.is_empty(),
+            protects: !self.protected.is_empty() || !self.reachable.is_empty(),
             masks: !masks.is_empty() || !self.bait.is_empty() || self.tells_hidden(),
             unix_sockets: policy.network.unix_sockets.unwrap_or(UnixSockets::Own),
             callers_terminal: terminal::passed_on(self.request.terminal),
@@ -262,6 +264,7 @@ impl View<'_> {
             needed: needed_layers(policy.isolation_level),
             writable,
             hidden: self.sights(),
+            protects: circumstances.protects,
             denied: self.denied,
             bait: self.bait,
             on_escape: policy.on_escape.unwrap_or(if own_network { OnEscape::Kill } else { OnEscape::Deny }),
@@ -350,6 +353,7 @@ fn without_walls(request: &Request) -> Lowered {
         needed: Vec::new(),
         writable: Vec::new(),
         hidden: Vec::new(),
+        protects: false,
         denied: Vec::new(),
         bait: Vec::new(),
         on_escape: OnEscape::Deny,
@@ -387,10 +391,24 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     spec.landlock
         .rules
         .retain(|rule| !private.contains(&rule.path.as_path()) && rule.access != LandlockAccess::List);
+    // Without mounts what is hidden is judged by its name, like a pattern.
+    let hidden: Vec<PathBuf> = lowered
+        .hidden
+        .iter()
+        .filter(|(_, sight)| *sight == Sight::Hidden)
+        .map(|(path, _)| path.clone())
+        .collect();
+    let reopened = |path: &Path| {
+        lowered
+            .hidden
+            .iter()
+            .any(|(at, sight)| *sight == Sight::Visible && is_at_or_below(at, path) && at != path)
+    };
+    // What is visible again below it could not be told apart by one name: there Landlock stands alone.
+    spec.hidden.extend(hidden.iter().filter(|path| !reopened(path)).map(|path| Pattern::literal(path)));
     // What is denied below a visible directory cannot be taken out of it again; whoever grants the directory
     // grants the name. So of directories with a denied name in them only the rest is granted.
-    let hidden = lowered.hidden.iter().filter(|(_, sight)| *sight == Sight::Hidden).map(|(path, _)| path);
-    let closed: Vec<&PathBuf> = lowered.denied.iter().chain(hidden).collect();
+    let closed: Vec<&PathBuf> = lowered.denied.iter().chain(&hidden).collect();
     spec.landlock.rules =
         std::mem::take(&mut spec.landlock.rules).into_iter().flat_map(|rule| carved(rule, &closed)).collect();
     // Counted per user on the whole host, not per sandbox.
@@ -400,7 +418,7 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
         network_sockets: policy.isolation_level == Level::Process && policy.network.allow_network,
         own_network: false,
         guards: !spec.guarded.is_empty() || !spec.hidden.is_empty(),
-        protects: !spec.protected.is_empty(),
+        protects: lowered.protects,
         unix_sockets: policy.network.unix_sockets.unwrap_or(UnixSockets::Own),
         masks: spec.view.iter().any(|entry| matches!(entry, Entry::Mask { .. })),
         callers_terminal: spec.terminal == Terminal::Inherit,

@@ -168,6 +168,15 @@ impl Network {
     pub fn offer(&mut self, port: u16) {
         const MOST: usize = 64;
         let Some(engine) = &self.engine else { return };
+        // The host's own services are at these, and root inside is no root outside.
+        if port < unprivileged_ports_start() {
+            if self.offered.insert(port) {
+                self.offers.push(format!(
+                    "port {port} of the sandbox is not offered on the host: such a port is for the host's services (network.publish names one all the same)"
+                ));
+            }
+            return;
+        }
         if self.offered.len() >= MOST || !self.offered.insert(port) {
             return;
         }
@@ -444,6 +453,11 @@ impl Network {
     pub fn limit(&self) -> u64 {
         self.gate.as_ref().map_or(0, |gate| gate.most_connections())
     }
+}
+
+fn unprivileged_ports_start() -> u16 {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or_default();
+    text.trim().parse().unwrap_or(1024).max(1)
 }
 
 /// Two descriptors for every connection: as many as the host gives without asking.

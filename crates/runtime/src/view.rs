@@ -375,8 +375,8 @@ impl View<'_> {
             if found.path == Path::new("/") || is_kernel_made(&found.path) {
                 return Err(LowerError::Kernel { path: expanded });
             }
-            // What is listed under the very same name is meant to be seen.
-            if listed.contains(&found.path) {
+            // A directory that is listed under the very same name is meant to be seen.
+            if found.kind == Kind::Directory && listed.contains(&found.path) {
                 continue;
             }
             self.nodes.insert(found.path, Node::Hidden(found.kind));
@@ -408,7 +408,8 @@ impl View<'_> {
         // Links in what has no wildcard: names are compared with what they lead to.
         let fixed: PathBuf = expanded.components().take_while(|part| !is_glob(part.as_ref())).collect();
         let rest = expanded.strip_prefix(&fixed).unwrap_or(Path::new(""));
-        let fixed = canonical(&fixed).unwrap_or(fixed);
+        let fixed =
+            canonical(&fixed).unwrap_or_else(|_| canonical_as_far_as_it_exists(&fixed, &mut Vec::new()).0);
         let whole = if rest.as_os_str().is_empty() { fixed } else { fixed.join(rest) };
         Pattern::parse(&whole).map_err(|source| LowerError::Pattern { path: path.to_owned(), source })
     }
@@ -447,16 +448,32 @@ impl View<'_> {
             .collect();
         let start = canonical(&self.request.directory).unwrap_or_else(|_| self.request.directory.clone());
         for name in &filesystem.protected_names {
-            let new = if name.starts_with(".git/") { New::Free } else { New::Covered };
+            let new = match name.as_str() {
+                ".git" => New::OnlyOldFiles,
+                name if name.starts_with(".git/") => New::Free,
+                _ => New::Covered,
+            };
             for top in &writable {
-                // The name of what is listed counts, too, but not that of the directory that is worked in.
-                let base = if *top == start { top } else { top.parent().unwrap_or(top) };
+                // The names of what is listed count, too, but not those of the directory that is worked in.
+                let base = if is_at_or_below(top, &start) { &start } else { top.parent().unwrap_or(top) };
                 let pattern = Pattern::below(base, Path::new(name), new)
                     .map_err(|source| LowerError::Pattern { path: name.into(), source })?;
-                self.protected.push(pattern);
+                if !self.protected.contains(&pattern) {
+                    self.protected.push(pattern);
+                }
+                self.protect_target(&top.join(name));
             }
         }
         Ok(())
+    }
+
+    /// Where a protected name is a link already, what it leads to is protected as well.
+    fn protect_target(&mut self, name: &Path) {
+        if fs::symlink_metadata(name).is_ok_and(|metadata| metadata.is_symlink())
+            && let Ok(target) = canonical(name)
+        {
+            self.protected.push(Pattern::literal(&target));
+        }
     }
 
     /// What a path is part of.

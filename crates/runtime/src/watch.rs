@@ -188,7 +188,7 @@ impl<'a> Watch<'a> {
             lowered,
             blocked: filter::blocked(policy),
             guards: !lowered.spec.guarded.is_empty() || !lowered.spec.hidden.is_empty(),
-            protects: !lowered.spec.protected.is_empty(),
+            protects: lowered.protects,
             counts_processes: lowered.counts_processes,
             at_most: u64::MAX,
             forked: VecDeque::new(),

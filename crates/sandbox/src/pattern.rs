@@ -25,6 +25,8 @@ pub enum New {
     Covered,
     /// Not when the directory that holds the match came into being inside.
     Free,
+    /// Only what is there already, and neither a directory nor made inside.
+    OnlyOldFiles,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,73 +122,80 @@ impl Pattern {
 
     /// The part of `path` that matches, if it or something above it does: the shortest one.
     pub fn covers(&self, path: &Path) -> Option<PathBuf> {
-        let names: Vec<&[u8]> = path
-            .components()
-            .filter_map(|component| match component {
-                Component::Normal(name) => Some(name.as_bytes()),
-                _ => None,
-            })
-            .collect();
+        let names = components(path);
         let length = self.matched(&names)?;
         let mut matched = PathBuf::from("/");
         names.iter().take(length).for_each(|name| matched.push(OsStr::from_bytes(name)));
         Some(matched)
     }
 
-    /// May what is covered lie below `path`, by its name alone: is `path` the beginning of a match that needs
-    /// the name itself?
-    pub fn begins_with_name_of(&self, path: &Path) -> bool {
-        let Some(last) = path.file_name() else { return false };
-        let named = self.segments.iter().filter(|segment| **segment != Segment::Any).count();
-        let floating = self.segments.iter().rposition(|segment| *segment == Segment::Any);
-        let own = floating.map_or(named, |at| self.segments.len() - at - 1);
-        own > 1
-            && self
-                .segments
-                .iter()
-                .skip(floating.map_or(0, |at| at + 1))
-                .take(own - 1)
-                .any(|segment| segment.is(last.as_bytes()))
+    /// Has a match begun with `path` that only needs more names? What floats has begun with nothing yet.
+    pub fn has_begun_with(&self, path: &Path) -> bool {
+        let names: Vec<&[u8]> = components(path);
+        // After `**` what stands behind it may come at once, without anything having been seen.
+        let floating = self.segments.iter().position(|segment| *segment == Segment::Any);
+        let unseen = floating.map_or(0, |at| at + 1);
+        let mut states = self.begin();
+        for text in &names {
+            states = self.next(&states, text);
+        }
+        states.iter().enumerate().any(|(at, state)| *state && at > unseen && at < self.segments.len())
     }
 
-    /// How many names the shortest match takes.
+    /// Can a shortest match end with this name?
+    pub fn may_end_with(&self, name: &[u8]) -> bool {
+        self.segments.last().is_none_or(|last| last.is(name))
+    }
+
+    /// How many names the shortest match takes. Which segments may come next is known after each name: there is
+    /// no going back, whatever the pattern is.
     fn matched(&self, names: &[&[u8]]) -> Option<usize> {
-        // Which segments may come next, after each name: no backtracking, whatever the pattern is.
-        let mut states = vec![false; self.segments.len() + 1];
-        let enter = |states: &mut Vec<bool>, mut at: usize| {
-            loop {
-                if let Some(state) = states.get_mut(at) {
-                    *state = true;
-                }
-                match self.segments.get(at) {
-                    Some(Segment::Any) => at += 1,
-                    _ => break,
-                }
-            }
-        };
-        enter(&mut states, 0);
+        let mut states = self.begin();
         let done = |states: &[bool]| states.last() == Some(&true);
         if done(&states) {
             return Some(0);
         }
         for (number, text) in names.iter().enumerate() {
-            let mut next = vec![false; states.len()];
-            for (at, segment) in self.segments.iter().enumerate() {
-                if states.get(at) != Some(&true) {
-                    continue;
-                }
-                match segment {
-                    Segment::Any => enter(&mut next, at),
-                    other if other.is(text) => enter(&mut next, at + 1),
-                    _ => {}
-                }
-            }
-            states = next;
+            states = self.next(&states, text);
             if done(&states) {
                 return Some(number + 1);
             }
         }
         None
+    }
+
+    fn begin(&self) -> Vec<bool> {
+        let mut states = vec![false; self.segments.len() + 1];
+        self.enter(&mut states, 0);
+        states
+    }
+
+    fn next(&self, states: &[bool], text: &[u8]) -> Vec<bool> {
+        let mut next = vec![false; states.len()];
+        for (at, segment) in self.segments.iter().enumerate() {
+            if states.get(at) != Some(&true) {
+                continue;
+            }
+            match segment {
+                Segment::Any => self.enter(&mut next, at),
+                other if other.is(text) => self.enter(&mut next, at + 1),
+                _ => {}
+            }
+        }
+        next
+    }
+
+    /// `**` may stand for nothing, so what is behind it may come at once.
+    fn enter(&self, states: &mut [bool], mut at: usize) {
+        loop {
+            if let Some(state) = states.get_mut(at) {
+                *state = true;
+            }
+            match self.segments.get(at) {
+                Some(Segment::Any) => at += 1,
+                _ => break,
+            }
+        }
     }
 }
 
@@ -204,6 +213,15 @@ impl Segment {
             Segment::Glob(tokens) => glob(tokens, text),
         }
     }
+}
+
+fn components(path: &Path) -> Vec<&[u8]> {
+    path.components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name.as_bytes()),
+            _ => None,
+        })
+        .collect()
 }
 
 fn name(component: Component<'_>) -> Option<Vec<u8>> {
@@ -334,8 +352,18 @@ mod tests {
         assert_eq!(matched("/w/a/b/.git/hooks"), Some("/w/a/b/.git/hooks".into()));
         assert_eq!(matched("/w/.git/info/hooks"), None);
         assert_eq!(matched("/x/.git/hooks"), None);
-        assert!(hooks.begins_with_name_of(Path::new("/anywhere/.git")));
-        assert!(!hooks.begins_with_name_of(Path::new("/anywhere/hooks")));
+        let begun = |pattern: &Pattern, path: &str| pattern.has_begun_with(Path::new(path));
+        assert!(begun(&hooks, "/w/a/.git"));
+        assert!(!begun(&hooks, "/w/a/hooks") && !begun(&hooks, "/w") && !begun(&hooks, "/x/.git"));
+        let modules = Pattern::below(Path::new("/w"), Path::new(".git/modules/**/hooks"), New::Free).unwrap();
+        assert!(begun(&modules, "/w/.git/modules/sub") && begun(&modules, "/w/.git"));
+        assert!(!begun(&modules, "/w/.github"));
+        let literal = Pattern::literal(Path::new("/w/deep/er/key"));
+        assert!(begun(&literal, "/w/deep") && begun(&literal, "/w/deep/er") && !begun(&literal, "/w/else"));
+        assert!(!begun(
+            &Pattern::below(Path::new("/w"), Path::new(".bashrc"), New::Covered).unwrap(),
+            "/w/a"
+        ));
     }
 
     #[test]

@@ -12,13 +12,29 @@ pub enum Meaning {
     Pattern(PathBuf),
 }
 
+/// Why a text is no path.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathFault {
+    #[error("`{0}` is in the home directory, and there is none: set HOME")]
+    NoHome(String),
+    #[error("`{0}` begins with the name of a user, which is not looked up: write the whole path")]
+    User(String),
+    #[error("a path is empty")]
+    Empty,
+}
+
 /// Absolute, without `.` and `..`.
-pub fn absolute(text: &str, directory: &Path, home: Option<&Path>) -> PathBuf {
+pub fn absolute(text: &str, directory: &Path, home: Option<&Path>) -> Result<PathBuf, PathFault> {
     let path = match (text.strip_prefix('~'), home) {
+        _ if text.trim().is_empty() => return Err(PathFault::Empty),
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
             home.join(rest.trim_start_matches('/'))
         }
-        _ => directory.join(text),
+        (Some(rest), None) if rest.is_empty() || rest.starts_with('/') => {
+            return Err(PathFault::NoHome(text.to_owned()));
+        }
+        (Some(_), _) => return Err(PathFault::User(text.to_owned())),
+        (None, _) => directory.join(text),
     };
     let mut normal = PathBuf::from("/");
     for component in path.components() {
@@ -28,7 +44,7 @@ pub fn absolute(text: &str, directory: &Path, home: Option<&Path>) -> PathBuf {
             _ => {}
         }
     }
-    normal
+    Ok(normal)
 }
 
 pub fn is_pattern(text: &str) -> bool {
@@ -36,19 +52,19 @@ pub fn is_pattern(text: &str) -> bool {
 }
 
 /// An entry as a path, or as a pattern.
-pub fn meaning(entry: &PathEntry, directory: &Path, home: Option<&Path>) -> Meaning {
+pub fn meaning(entry: &PathEntry, directory: &Path, home: Option<&Path>) -> Result<Meaning, PathFault> {
     let mut text = entry.path.as_str();
     if entry.reading == Reading::MayBePattern {
         while let Some(rest) = text.strip_suffix("/**").or_else(|| text.strip_suffix("/**/")) {
             text = if rest.is_empty() { "/" } else { rest };
         }
     }
-    let path = absolute(text, directory, home);
+    let path = absolute(text, directory, home)?;
     // A name that exists is that name, whatever is in it.
     if entry.reading == Reading::Literal || !is_pattern(text) || path.symlink_metadata().is_ok() {
-        Meaning::Path(path)
+        Ok(Meaning::Path(path))
     } else {
-        Meaning::Pattern(path)
+        Ok(Meaning::Pattern(path))
     }
 }
 
@@ -58,7 +74,15 @@ mod tests {
 
     fn read(text: &str) -> Meaning {
         let entry = PathEntry { path: text.to_owned(), reading: Reading::MayBePattern };
-        meaning(&entry, Path::new("/no/where"), Some(Path::new("/home/u")))
+        meaning(&entry, Path::new("/no/where"), Some(Path::new("/home/u"))).unwrap()
+    }
+
+    #[test]
+    fn a_home_that_is_not_known_is_no_place() {
+        let nowhere = |text| absolute(text, Path::new("/w"), None);
+        assert_eq!(nowhere("~/.ssh"), Err(PathFault::NoHome("~/.ssh".to_owned())));
+        assert_eq!(nowhere("~other/x"), Err(PathFault::User("~other/x".to_owned())));
+        assert_eq!(nowhere(" "), Err(PathFault::Empty));
     }
 
     #[test]
@@ -69,7 +93,6 @@ mod tests {
             ("../x", "/no/x"),
             ("~", "/home/u"),
             ("~/.ssh", "/home/u/.ssh"),
-            ("~other", "/no/where/~other"),
             ("/etc/", "/etc"),
             ("src/**", "/no/where/src"),
             ("/**", "/"),
@@ -82,6 +105,6 @@ mod tests {
     fn wildcards_make_a_pattern_unless_they_are_said_to_be_none() {
         assert_eq!(read("**/*.pem"), Meaning::Pattern("/no/where/**/*.pem".into()));
         let literal = PathEntry { path: "*.pem".to_owned(), reading: Reading::Literal };
-        assert_eq!(meaning(&literal, Path::new("/w"), None), Meaning::Path("/w/*.pem".into()));
+        assert_eq!(meaning(&literal, Path::new("/w"), None), Ok(Meaning::Path("/w/*.pem".into())));
     }
 }

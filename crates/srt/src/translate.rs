@@ -12,13 +12,13 @@ use lazaret_policy::{
 };
 
 use crate::{
-    paths::{Meaning, absolute, meaning},
+    paths::{Meaning, PathFault, absolute, is_pattern, meaning},
     settings::{Credentials, Filesystem, Mode, Network, PathEntry, Settings},
 };
 
 /// Files and directories that are never written, as in srt; those of a repository only in one that was there
 /// before the command.
-const PROTECTED: [&str; 15] = [
+const PROTECTED: [&str; 20] = [
     ".gitconfig",
     ".gitmodules",
     ".bashrc",
@@ -34,8 +34,20 @@ const PROTECTED: [&str; 15] = [
     ".claude/agents",
     ".git/hooks",
     ".git/modules/**/hooks",
+    // These say where the hooks and the config are; so does a `.git` that is a file.
+    ".git",
+    ".git/commondir",
+    ".git/modules/**/commondir",
+    ".git/worktrees/*/commondir",
+    ".git/worktrees/*/gitdir",
 ];
-const GIT_CONFIG: [&str; 2] = [".git/config", ".git/modules/**/config"];
+const GIT_CONFIG: [&str; 5] = [
+    ".git/config",
+    ".git/config.worktree",
+    ".git/modules/**/config",
+    ".git/modules/**/config.worktree",
+    ".git/worktrees/*/config.worktree",
+];
 /// Writable without being listed, where they exist.
 const OWN_TEMPORARY: &str = "/tmp/claude";
 const CONVENIENT: [&str; 2] = [".npm/_logs", ".claude/debug"];
@@ -45,6 +57,7 @@ const CONVENIENT: [&str; 2] = [".npm/_logs", ".claude/debug"];
 pub struct Surroundings {
     pub directory: PathBuf,
     pub home: Option<PathBuf>,
+    pub uid: u32,
     /// Variables with a name in UTF-8; the rest is not passed on.
     pub environment: BTreeMap<String, String>,
     pub passing: Passing,
@@ -68,6 +81,8 @@ pub struct Translated {
     pub ignored: Ignored,
     /// What a person may want to know.
     pub notes: Vec<String>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
 }
 
 /// Violations that are not shown: parts of commands, and parts of paths.
@@ -87,6 +102,8 @@ impl Ignored {
 pub enum TranslateError {
     #[error("{field}: {what} cannot be held here: {instead}")]
     Unsupported { field: &'static str, what: String, instead: &'static str },
+    #[error("{field}: {fault}")]
+    Path { field: &'static str, fault: PathFault },
     #[error("{field}: `{entry}` is a pattern, and {why}")]
     Pattern { field: &'static str, entry: String, why: &'static str },
     #[error(transparent)]
@@ -98,7 +115,11 @@ pub fn translate(settings: &Settings, surroundings: &Surroundings) -> Result<Tra
     let mut policy = Policy { isolation_level: Level::Full, ..Policy::default() };
     // srt refuses a mount and lets the command go on.
     policy.on_escape = Some(OnEscape::Deny);
-    let mut translation = Translation { policy, surroundings, notes: Vec::new() };
+    let mut translation = Translation { policy, surroundings, notes: Vec::new(), warnings: Vec::new() };
+    if settings.mandatory_deny_search_depth.is_some_and(|depth| !(1..=10).contains(&depth)) {
+        let (field, what) = ("mandatoryDenySearchDepth", "this number".to_owned());
+        return Err(TranslateError::Unsupported { field, what, instead: "it is one from 1 to 10" });
+    }
     translation.filesystem(&settings.filesystem)?;
     translation.credentials(settings.credentials.as_ref())?;
     translation.network(&settings.network)?;
@@ -109,13 +130,14 @@ pub fn translate(settings: &Settings, surroundings: &Surroundings) -> Result<Tra
                 .to_owned(),
         );
     }
-    let Translation { policy, notes, .. } = translation;
+    let Translation { policy, notes, warnings, .. } = translation;
     Rules::compile(&policy.network)?;
     Ok(Translated {
         policy,
         weaker: settings.enable_weaker_nested_sandbox,
         ignored: Ignored(settings.ignore_violations.clone()),
         notes,
+        warnings,
     })
 }
 
@@ -123,15 +145,18 @@ struct Translation<'a> {
     policy: Policy,
     surroundings: &'a Surroundings,
     notes: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Translation<'_> {
-    fn meaning(&self, entry: &PathEntry) -> Meaning {
+    fn meaning(&self, field: &'static str, entry: &PathEntry) -> Result<Meaning, TranslateError> {
         meaning(entry, &self.surroundings.directory, self.surroundings.home.as_deref())
+            .map_err(|fault| TranslateError::Path { field, fault })
     }
 
-    fn absolute(&self, text: &str) -> PathBuf {
+    fn absolute(&self, field: &'static str, text: &str) -> Result<PathBuf, TranslateError> {
         absolute(text, &self.surroundings.directory, self.surroundings.home.as_deref())
+            .map_err(|fault| TranslateError::Path { field, fault })
     }
 
     fn filesystem(&mut self, settings: &Filesystem) -> Result<(), TranslateError> {
@@ -142,12 +167,12 @@ impl Translation<'_> {
         }
         self.policy.filesystem.read_only_paths.push("/".into());
         for entry in &settings.deny_read {
-            if entry.path.ends_with('/') && crate::paths::is_pattern(&entry.path) {
+            if entry.path.ends_with('/') && is_pattern(&entry.path) {
                 let (field, why) =
                     ("filesystem.denyRead", "it ends in `/`, so it matches nothing: leave the `/` out");
                 return Err(TranslateError::Pattern { field, entry: entry.path.clone(), why });
             }
-            match self.meaning(entry) {
+            match self.meaning("filesystem.denyRead", entry)? {
                 Meaning::Path(path) if path == Path::new("/") => {
                     self.policy.filesystem.read_only_paths.retain(|path| path != Path::new("/"));
                 }
@@ -155,10 +180,10 @@ impl Translation<'_> {
                 Meaning::Pattern(path) => self.policy.filesystem.hidden_patterns.push(path),
             }
         }
-        let denied = self.plain(&settings.deny_read);
-        let writable = self.plain(&settings.allow_write);
+        let denied = self.plain("filesystem.denyRead", &settings.deny_read)?;
+        let writable = self.plain("filesystem.allowWrite", &settings.allow_write)?;
         for entry in &settings.allow_read {
-            match self.meaning(entry) {
+            match self.meaning("filesystem.allowRead", entry)? {
                 // It says something only where reading is denied, and writing allows reading.
                 Meaning::Path(path) if deepest(&denied, &path) <= deepest(&writable, &path) => {}
                 Meaning::Path(path) => self.exists_then(path, "allowRead", Access::Read),
@@ -170,7 +195,12 @@ impl Translation<'_> {
             }
         }
         for entry in &settings.allow_write {
-            match self.meaning(entry) {
+            match self.meaning("filesystem.allowWrite", entry)? {
+                // Whoever could write there could have put a link there, to anywhere.
+                Meaning::Path(path) if leads_astray(&path, &writable) => self.warnings.push(format!(
+                    "filesystem.allowWrite: {} is a link, or behind one, that leads out of a writable directory: it is left out",
+                    path.display()
+                )),
                 Meaning::Path(path) => self.exists_then(path, "allowWrite", Access::Write),
                 Meaning::Pattern(_) => {
                     let why = "names that do not exist yet cannot be made writable in a directory that is not: list \
@@ -181,7 +211,7 @@ impl Translation<'_> {
             }
         }
         for entry in &settings.deny_write {
-            let path = match self.meaning(entry) {
+            let path = match self.meaning("filesystem.denyWrite", entry)? {
                 Meaning::Pattern(path) => path,
                 Meaning::Path(path) if path.exists() => path,
                 // What is not there is judged by its name, in which no character shall mean anything.
@@ -189,17 +219,18 @@ impl Translation<'_> {
             };
             self.policy.filesystem.protected_paths.push(path);
         }
-        self.default_writes(settings);
+        self.default_writes(&denied);
         let names = PROTECTED.iter().chain(GIT_CONFIG.iter().filter(|_| !settings.allow_git_config));
         self.policy.filesystem.protected_names.extend(names.map(|name| (*name).to_owned()));
         Ok(())
     }
 
     /// The entries that are no patterns.
-    fn plain(&self, entries: &[PathEntry]) -> Vec<PathBuf> {
-        let path = |entry| match self.meaning(entry) {
-            Meaning::Path(path) => Some(path),
-            Meaning::Pattern(_) => None,
+    fn plain(&self, field: &'static str, entries: &[PathEntry]) -> Result<Vec<PathBuf>, TranslateError> {
+        let path = |entry| match self.meaning(field, entry) {
+            Ok(Meaning::Path(path)) => Some(Ok(path)),
+            Ok(Meaning::Pattern(_)) => None,
+            Err(error) => Some(Err(error)),
         };
         entries.iter().filter_map(path).collect()
     }
@@ -220,14 +251,7 @@ impl Translation<'_> {
         }
     }
 
-    fn default_writes(&mut self, settings: &Filesystem) {
-        let denied: Vec<PathBuf> = settings
-            .deny_read
-            .iter()
-            .map(|entry| match self.meaning(entry) {
-                Meaning::Path(path) | Meaning::Pattern(path) => path,
-            })
-            .collect();
+    fn default_writes(&mut self, denied: &[PathBuf]) {
         let home = self.surroundings.home.clone();
         let convenient = home.iter().flat_map(|home| CONVENIENT.iter().map(|name| home.join(name)));
         // What is hidden stays hidden.
@@ -235,7 +259,7 @@ impl Translation<'_> {
         let paths: Vec<PathBuf> = [PathBuf::from(OWN_TEMPORARY)]
             .into_iter()
             .chain(convenient)
-            .filter(|path| path.is_dir())
+            .filter(|path| is_own_directory(path, self.surroundings.uid))
             .collect();
         self.policy.filesystem.read_write_paths.extend(paths);
     }
@@ -250,16 +274,25 @@ impl Translation<'_> {
             }
             let entry =
                 PathEntry { path: file.path.clone(), reading: crate::settings::Reading::MayBePattern };
-            match self.meaning(&entry) {
-                Meaning::Path(path) => self.policy.filesystem.hidden_paths.push(path),
-                Meaning::Pattern(path) => self.policy.filesystem.hidden_patterns.push(path),
+            let meaning = self.meaning("credentials.files", &entry)?;
+            let filesystem = &mut self.policy.filesystem;
+            match meaning {
+                Meaning::Pattern(path) => filesystem.hidden_patterns.push(path),
+                Meaning::Path(path) => {
+                    // Nothing that is listed opens it again.
+                    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+                    let closed = real(&path);
+                    filesystem.read_only_paths.retain(|listed| !real(listed).starts_with(&closed));
+                    filesystem.read_write_paths.retain(|listed| !real(listed).starts_with(&closed));
+                    filesystem.hidden_paths.push(path);
+                }
             }
         }
         if let Some(variable) = settings.env_vars.iter().find(|variable| variable.mode == Mode::Mask) {
             return Err(unsupported("credentials.envVars", format!("the mask of {}", variable.name)));
         }
-        if !settings.aws_pairs.is_empty() {
-            return Err(unsupported("credentials.awsPairs", "signing anew".to_owned()));
+        if !settings.aws_pairs.is_empty() || settings.sigv4.is_some() {
+            return Err(unsupported("credentials.awsPairs, credentials.sigv4", "signing anew".to_owned()));
         }
         Ok(())
     }
@@ -286,15 +319,25 @@ impl Translation<'_> {
         } else {
             UnixSockets::Own
         });
-        let sockets: Vec<PathBuf> =
-            settings.allow_unix_sockets.iter().map(|path| self.absolute(path)).collect();
-        self.policy.network.unix_socket_paths = sockets;
-        self.policy.network.parent_proxy = self.parent_proxy(settings);
+        const SOCKETS: &str = "network.allowUnixSockets";
+        for entry in &settings.allow_unix_sockets {
+            if is_pattern(entry) {
+                let why = "a socket is named by its path: list it, or its directory";
+                return Err(TranslateError::Pattern { field: SOCKETS, entry: entry.clone(), why });
+            }
+            let path = self.absolute(SOCKETS, entry)?;
+            if path == Path::new("/") {
+                let (what, instead) = ("every socket".to_owned(), "allowAllUnixSockets says that");
+                return Err(TranslateError::Unsupported { field: SOCKETS, what, instead });
+            }
+            self.policy.network.unix_socket_paths.push(path);
+        }
+        self.policy.network.parent_proxy = self.parent_proxy(settings)?;
         Ok(())
     }
 
     /// The settings, or the caller's own variables; an external proxy in place of srt's is a parent of ours.
-    fn parent_proxy(&self, settings: &Network) -> Option<schema::ParentProxy> {
+    fn parent_proxy(&self, settings: &Network) -> Result<Option<schema::ParentProxy>, TranslateError> {
         let variable = |names: [&str; 2]| {
             names
                 .iter()
@@ -314,20 +357,14 @@ impl Translation<'_> {
             .or_else(|| variable(["HTTPS_PROXY", "https_proxy"]))
             .or_else(|| http.clone());
         let no_proxy = written.no_proxy.or_else(|| variable(["NO_PROXY", "no_proxy"]));
-        let routes: Vec<ProxyRoute> = settings
-            .mitm_proxy
-            .iter()
-            .map(|mitm| ProxyRoute {
-                hosts: mitm.domains.clone(),
-                proxy: format!("unix:{}", self.absolute(&mitm.socket_path).display()),
-            })
-            .collect();
-        (http.is_some() || https.is_some() || !routes.is_empty()).then_some(schema::ParentProxy {
-            http,
-            https,
-            no_proxy,
-            routes,
-        })
+        let mut routes = Vec::new();
+        if let Some(mitm) = &settings.mitm_proxy {
+            let socket = self.absolute("network.mitmProxy.socketPath", &mitm.socket_path)?;
+            let proxy = format!("unix:{}", socket.display());
+            routes.push(ProxyRoute { hosts: mitm.domains.clone(), proxy });
+        }
+        let any = http.is_some() || https.is_some() || !routes.is_empty();
+        Ok(any.then_some(schema::ParentProxy { http, https, no_proxy, routes }))
     }
 
     fn environment(&mut self, settings: &Settings) {
@@ -349,7 +386,8 @@ impl Translation<'_> {
         environment.allow.retain(|name| !denied.contains(&name.as_str()));
         let asked = ["CLAUDE_CODE_TMPDIR", "CLAUDE_TMPDIR"];
         let asked = asked.iter().find_map(|name| surroundings.environment.get(*name)).cloned();
-        let own = || Path::new(OWN_TEMPORARY).is_dir().then(|| OWN_TEMPORARY.to_owned());
+        let own =
+            || is_own_directory(Path::new(OWN_TEMPORARY), surroundings.uid).then(|| OWN_TEMPORARY.to_owned());
         let temporary = asked.or_else(own).unwrap_or_else(|| "/tmp".to_owned());
         let mut set =
             |name: &str, value: &str| drop(environment.set.insert(name.to_owned(), value.to_owned()));
@@ -364,6 +402,20 @@ impl Translation<'_> {
             }
         }
     }
+}
+
+/// A directory of the caller's, by its own name: nobody else has put it there.
+fn is_own_directory(path: &Path, uid: u32) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let real = path.canonicalize().is_ok_and(|real| real == path);
+    real && path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == uid)
+}
+
+/// Does a path that lies in a writable directory by its name lie elsewhere in truth?
+fn leads_astray(path: &Path, writable: &[PathBuf]) -> bool {
+    let Ok(real) = path.canonicalize() else { return false };
+    let above = writable.iter().filter(|above| path.starts_with(above) && *above != path);
+    above.filter_map(|above| above.canonicalize().ok()).any(|above| !real.starts_with(above))
 }
 
 /// How long the longest of `paths` at or above `path` is; 0 without one.

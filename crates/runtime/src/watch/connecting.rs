@@ -52,7 +52,9 @@ impl Watch<'_> {
     /// A port that is to be offered on the host.
     pub(super) fn listening(&mut self, task: &Task, socket: i32) {
         let Ok(socket) = task.descriptor(socket) else { return };
-        let Ok(name) = rustix::net::getsockname(&socket) else { return };
+        let is_stream = rustix::net::sockopt::socket_type(&socket)
+            .is_ok_and(|kind| kind == rustix::net::SocketType::STREAM);
+        let Some(name) = is_stream.then(|| rustix::net::getsockname(&socket).ok()).flatten() else { return };
         if let Ok(address) = SocketAddr::try_from(name)
             && address.port() != 0
         {

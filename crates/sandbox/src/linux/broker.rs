@@ -21,6 +21,10 @@ use rustix::{
     net::AddressFamily,
 };
 
+mod objects;
+
+use objects::Target;
+
 use super::{
     capture::{Captured, WhenTaken, capture, dial_inside, is_foreign, new_sockets},
     channel::Channel,
@@ -28,7 +32,7 @@ use super::{
     shield::Shield,
     socket_owner,
     sys::{self, Cloned},
-    walk::{Place, Resolved, canonical, resolve},
+    walk::{Place, canonical},
 };
 use crate::spec::Sockets;
 
@@ -39,6 +43,8 @@ enum Stop {
     Refused(PathBuf),
     /// It may take long: for a child of init.
     MayBlock,
+    /// It may take long to open this, which has been judged.
+    WaitFor(OwnedFd, OFlags),
     /// Connecting goes on; this is the other end.
     InProgress(OwnedFd),
     /// A child of init goes on with it and will answer.
@@ -97,6 +103,8 @@ pub enum Network {
     Unknown,
 }
 
+/// So often an act is tried again that was interrupted, some seconds in all.
+const RETRIES: usize = 100;
 /// The most acts that may be under way in children of init.
 const MAX_HELPERS: usize = 64;
 
@@ -119,10 +127,31 @@ impl Broker {
         // moment), init is back after a moment; a child of init goes on with it.
         sys::interrupt_blocking_calls();
         let mut result = self.perform(&request, &descriptors);
-        if matches!(result, Err(Stop::Errno(Errno::INTR) | Stop::MayBlock)) {
-            sys::stop_interrupting();
-            result = delegate(control, &request, helpers, || self.perform_waiting(&request, &descriptors));
-            sys::interrupt_blocking_calls();
+        for _ in 0..RETRIES {
+            // Names are walked and judged here and nowhere else: what was interrupted is done again by init
+            // itself, since a child beside it would race with the next act.
+            if !matches!(result, Err(Stop::Errno(Errno::INTR))) || request.operation == Operation::Connect {
+                break;
+            }
+            result = self.perform(&request, &descriptors);
+        }
+        match result {
+            // The object is in hand, and only to be waited for.
+            Err(Stop::WaitFor(object, flags)) => {
+                sys::stop_interrupting();
+                result = delegate(control, &request, helpers, || {
+                    until_uninterrupted(|| Ok(Some(self.reopen(object.as_fd(), flags)?)))
+                });
+                sys::interrupt_blocking_calls();
+            }
+            Err(Stop::Errno(Errno::INTR) | Stop::MayBlock) if request.operation == Operation::Connect => {
+                sys::stop_interrupting();
+                result = delegate(control, &request, helpers, || {
+                    until_uninterrupted(|| self.perform_mode(&request, &descriptors, Patience::Waits))
+                });
+                sys::interrupt_blocking_calls();
+            }
+            _ => {}
         }
         // Closing can wait, too (SO_LINGER).
         drop(descriptors);
@@ -138,20 +167,10 @@ impl Broker {
                 reply.errno = libc::EINPROGRESS;
                 reply.descriptor = Some(end);
             }
-            Err(Stop::MayBlock) => reply.errno = libc::EAGAIN,
+            Err(Stop::MayBlock | Stop::WaitFor(..)) => reply.errno = libc::EAGAIN,
             Err(Stop::Delegated) => return,
         }
         answer(control, &reply);
-    }
-
-    /// In a child of init: waits as long as it takes.
-    fn perform_waiting(&self, request: &Request, descriptors: &[OwnedFd]) -> Result<Option<OwnedFd>, Stop> {
-        loop {
-            match self.perform_mode(request, descriptors, Patience::Waits) {
-                Err(Stop::Errno(Errno::INTR)) => {}
-                other => return other,
-            }
-        }
     }
 
     fn perform(&self, request: &Request, descriptors: &[OwnedFd]) -> Result<Option<OwnedFd>, Stop> {
@@ -168,11 +187,11 @@ impl Broker {
         let second = descriptors.get(1).map(OwnedFd::as_fd);
         let mode = request.mode & !request.umask;
         match request.operation {
-            Operation::Open => self.open(request, base, mode, patience),
+            Operation::Open => self.open(request, base, mode),
             Operation::Mkdir => {
                 let place = self.unguarded_name(request, base, &request.path)?;
                 rustix::fs::mkdirat(&place.parent, &place.name, Mode::from_raw_mode(mode & 0o1777))?;
-                self.remember(&place);
+                self.shield.remember(&place);
                 Ok(None)
             }
             Operation::Mknod => {
@@ -191,6 +210,7 @@ impl Broker {
                     Mode::from_raw_mode(mode & 0o1777),
                     request.device,
                 )?;
+                self.shield.remember(&place);
                 Ok(None)
             }
             Operation::Symlink => {
@@ -203,24 +223,7 @@ impl Broker {
                 rustix::fs::symlinkat(OsStr::from_bytes(&request.other), &place.parent, &place.name)?;
                 Ok(None)
             }
-            Operation::Link => {
-                let follow = request.flags & libc::AT_SYMLINK_FOLLOW as u32 != 0;
-                let to = self.unguarded_name(request, second, &request.other)?;
-                if request.flags & libc::AT_EMPTY_PATH as u32 != 0 && request.path.is_empty() {
-                    // O_TMPFILE: the descriptor itself is given a name.
-                    let base = base.ok_or(Errno::BADF)?;
-                    let from = format!("/proc/self/fd/{}", base.as_raw_fd());
-                    rustix::fs::linkat(CWD, from, &to.parent, &to.name, AtFlags::SYMLINK_FOLLOW)?;
-                } else if let Some(from) =
-                    self.magic(request, base, &request.path, follow, Purpose::Change)?
-                {
-                    rustix::fs::linkat(CWD, from, &to.parent, &to.name, AtFlags::SYMLINK_FOLLOW)?;
-                } else {
-                    let from = self.unguarded(request, base, &request.path, follow)?;
-                    rustix::fs::linkat(&from.parent, &from.name, &to.parent, &to.name, AtFlags::empty())?;
-                }
-                Ok(None)
-            }
+            Operation::Link => self.link(request, base, second),
             Operation::Rename => {
                 // Neither end may be a guarded name, nor carry one along to where nobody guards it.
                 let from = self.unguarded_name(request, base, &request.path)?;
@@ -229,16 +232,23 @@ impl Broker {
                 self.refuse_ancestors(&to)?;
                 let flags = rustix::fs::RenameFlags::from_bits_retain(request.flags);
                 self.refuse_moving(&from, &to)?;
-                if flags.contains(rustix::fs::RenameFlags::EXCHANGE) {
+                self.refuse_socket(&from, &to)?;
+                let exchange = flags.contains(rustix::fs::RenameFlags::EXCHANGE);
+                if exchange {
                     self.refuse_moving(&to, &from)?;
+                    self.refuse_socket(&to, &from)?;
                 }
+                let replaced = self.shield.identity(&to).filter(|_| !exchange);
                 rustix::fs::renameat_with(&from.parent, &from.name, &to.parent, &to.name, flags)?;
+                self.shield.forget(replaced);
                 Ok(None)
             }
             Operation::Unlink => {
                 let place = self.unguarded_name(request, base, &request.path)?;
                 let flags = AtFlags::from_bits_retain(request.flags);
+                let removed = self.shield.identity(&place);
                 rustix::fs::unlinkat(&place.parent, &place.name, flags)?;
+                self.shield.forget(removed);
                 Ok(None)
             }
             Operation::Truncate => {
@@ -269,25 +279,24 @@ impl Broker {
         request: &Request,
         base: Option<BorrowedFd<'_>>,
         mode: u32,
-        patience: Patience,
     ) -> Result<Option<OwnedFd>, Stop> {
         let flags = OFlags::from_bits_retain(request.flags) | OFlags::NOCTTY | OFlags::CLOEXEC;
         let follow = !flags.contains(OFlags::NOFOLLOW) && !flags.contains(OFlags::CREATE | OFlags::EXCL);
         let changes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
         let purpose = if changes { Purpose::Change } else { Purpose::Read };
-        if let Some(path) = self.magic(request, base, &request.path, follow, purpose)? {
+        // What is there already is opened by the object that was judged.
+        let existing = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW);
+        let place = match self.find(request, base, &request.path, follow, purpose)? {
             // A descriptor of the command by its name in /proc: exists, cannot be created.
-            let flags = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW);
-            return Ok(Some(rustix::fs::openat(CWD, path, flags, Mode::empty())?));
-        }
-        let place = self.walk(request, base, &request.path, follow)?;
+            Target::Object(object) => return self.open_object(object, existing),
+            Target::Place(place) => place,
+        };
         self.refuse_guarded(&place)?;
-        let mode = Mode::from_raw_mode(mode & 0o1777);
         let stat = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW).ok();
         if !self.shield.is_empty() {
             let full = canonical(self.proc.as_fd(), &place)?;
             let comes_to_be = stat.is_none() && flags.contains(OFlags::CREATE);
-            if self.shield.hides(&full, stat.as_ref())
+            if self.shield.hides(&full, self.shield.identity(&place))
                 || ((changes || comes_to_be) && self.shield.protects(&full))
             {
                 return Err(Stop::Refused(full));
@@ -299,16 +308,21 @@ impl Broker {
             let terminal = self.terminal_of(request.pid).ok_or(Errno::NXIO)?;
             return Ok(Some(rustix::fs::openat(CWD, terminal, flags, Mode::empty())?));
         }
-        if kind == Some(FileType::Fifo) && !flags.contains(OFlags::NONBLOCK) && patience == Patience::AtOnce {
-            return Err(Stop::MayBlock);
+        let pin = || -> Result<OwnedFd, Errno> {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            rustix::fs::openat(&place.parent, &place.name, flags, Mode::empty())
+        };
+        if kind == Some(FileType::Fifo) && !flags.contains(OFlags::NONBLOCK) {
+            return Err(Stop::WaitFor(pin()?, existing));
         }
-        let flags = flags | OFlags::NOFOLLOW;
-        let opened = rustix::fs::openat(&place.parent, &place.name, flags, mode)?;
-        if stat.is_none()
-            && !self.shield.is_empty()
-            && let Ok(stat) = rustix::fs::fstat(&opened)
-        {
-            self.shield.remember(&stat);
+        let mode = Mode::from_raw_mode(mode & 0o1777);
+        let opened = match rustix::fs::openat(&place.parent, &place.name, flags | OFlags::NOFOLLOW, mode) {
+            // Somebody has a lease on it.
+            Err(Errno::INTR) if kind.is_some() => return Err(Stop::WaitFor(pin()?, existing)),
+            other => other?,
+        };
+        if stat.is_none() {
+            self.shield.remember_object(opened.as_fd());
         }
         Ok(Some(opened))
     }
@@ -358,7 +372,9 @@ impl Broker {
         let pinned;
         let address = match pathname(&request.other) {
             Some(path) if domain == AddressFamily::UNIX => {
-                let place = self.walk(request, base, path, true)?;
+                let Target::Place(place) = self.find(request, base, path, true, Purpose::Read)? else {
+                    return Err(Errno::ACCESS.into());
+                };
                 let target = rustix::fs::openat(
                     &place.parent,
                     &place.name,
@@ -434,24 +450,37 @@ impl Broker {
         path: &[u8],
         follow: bool,
     ) -> Result<Place, Stop> {
-        let place = self.walk(request, base, path, follow)?;
-        self.refuse_guarded(&place)?;
-        if !self.shield.is_empty() {
-            let full = canonical(self.proc.as_fd(), &place)?;
-            let stat = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW).ok();
-            if self.shield.protects(&full) || self.shield.hides(&full, stat.as_ref()) {
-                return Err(Stop::Refused(full));
-            }
-        }
+        let place = match self.find(request, base, path, follow, Purpose::Change)? {
+            Target::Place(place) => place,
+            Target::Object(_) => return Err(Errno::ACCESS.into()),
+        };
+        self.refuse_closed(&place)?;
         Ok(place)
     }
 
-    /// What has just been made is the command's own.
-    fn remember(&self, place: &Place) {
-        if !self.shield.is_empty()
-            && let Ok(stat) = rustix::fs::statat(&place.parent, &place.name, AtFlags::SYMLINK_NOFOLLOW)
-        {
-            self.shield.remember(&stat);
+    /// Neither guarded nor shielded.
+    fn refuse_closed(&self, place: &Place) -> Result<(), Stop> {
+        self.refuse_guarded(place)?;
+        if !self.shield.is_empty() {
+            let full = canonical(self.proc.as_fd(), place)?;
+            if self.shield.protects(&full) || self.shield.hides(&full, self.shield.identity(place)) {
+                return Err(Stop::Refused(full));
+            }
+        }
+        Ok(())
+    }
+
+    /// The socket of another server must not come to bear a name that may be connected to.
+    fn refuse_socket(&self, from: &Place, to: &Place) -> Result<(), Stop> {
+        let Sockets::Listed(listed) = &self.sockets else { return Ok(()) };
+        let stat = rustix::fs::statat(&from.parent, &from.name, AtFlags::SYMLINK_NOFOLLOW);
+        if !stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket) {
+            return Ok(());
+        }
+        let target = canonical(self.proc.as_fd(), to)?;
+        match listed.iter().any(|listed| target.starts_with(listed)) {
+            true => Err(Stop::Refused(target)),
+            false => Ok(()),
         }
     }
 
@@ -482,49 +511,6 @@ impl Broker {
             return Err(Stop::Refused(full));
         }
         Ok(())
-    }
-
-    /// Resolves a path as the kernel would for the process that asked, link by link.
-    fn walk(
-        &self,
-        request: &Request,
-        base: Option<BorrowedFd<'_>>,
-        path: &[u8],
-        follow_last: bool,
-    ) -> Result<Place, Stop> {
-        match resolve(request.caller(), base, path, follow_last)? {
-            Resolved::Place(place) => Ok(place),
-            Resolved::Magic(_) => Err(Errno::ACCESS.into()),
-        }
-    }
-
-    /// When the last component is one of the kernel's own links to an open object: its path for init.
-    fn magic(
-        &self,
-        request: &Request,
-        base: Option<BorrowedFd<'_>>,
-        path: &[u8],
-        follow_last: bool,
-        purpose: Purpose,
-    ) -> Result<Option<PathBuf>, Stop> {
-        if !follow_last {
-            return Ok(None);
-        }
-        match resolve(request.caller(), base, path, true) {
-            Ok(Resolved::Magic(path)) => {
-                // A handle on a guarded object, got before it was guarded or in some other way.
-                let target = std::fs::read_link(&path).unwrap_or_default();
-                let hidden = !self.shield.is_empty()
-                    && (self.shield.hides(&target, rustix::fs::stat(&path).ok().as_ref())
-                        || (purpose == Purpose::Change && self.shield.protects(&target)));
-                if hidden || self.guarded.iter().any(|guarded| target.starts_with(guarded)) {
-                    return Err(Stop::Refused(target));
-                }
-                Ok(Some(path))
-            }
-            Ok(Resolved::Place(_)) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
     }
 }
 
@@ -558,6 +544,16 @@ pub fn answer_for_lost(control: &Channel, id: u64) {
     answer(control, &Reply { id, errno: libc::EINTR, refused: None, descriptor: None, sockets: Vec::new() });
 }
 
+/// In a child of init: waits as long as it takes.
+fn until_uninterrupted<T>(mut act: impl FnMut() -> Result<T, Stop>) -> Result<T, Stop> {
+    loop {
+        match act() {
+            Err(Stop::Errno(Errno::INTR)) => {}
+            other => return other,
+        }
+    }
+}
+
 /// Lets a child of init do what may take long.
 fn delegate(
     control: &Channel,
@@ -587,7 +583,9 @@ fn delegate(
                     reply.errno = libc::EACCES;
                     reply.refused = Some(path);
                 }
-                Err(Stop::MayBlock | Stop::InProgress(_) | Stop::Delegated) => reply.errno = libc::EACCES,
+                Err(Stop::MayBlock | Stop::WaitFor(..) | Stop::InProgress(_) | Stop::Delegated) => {
+                    reply.errno = libc::EACCES;
+                }
             }
             answer(control, &reply);
             sys::exit_now(0)

@@ -50,13 +50,27 @@ fn clone(flags: u64, group: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
     }
     // SAFETY: args points to a live clone_args of the size given; without CLONE_VM the child runs on its own
     // copy of this stack, so returning twice is sound; pidfd outlives the call.
-    let pid = check(unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, mem::size_of_val(&args)) })?;
+    let mut made = check(unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, mem::size_of_val(&args)) });
+    if made.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOSYS)) && group.is_none() {
+        // Container engines pretend that it does not exist, since a filter cannot look into its arguments.
+        made = old_clone(args.flags, &mut pidfd);
+    }
+    let pid = made?;
     if pid == 0 {
         return Ok(Cloned::Child);
     }
     // SAFETY: the kernel stored a fresh descriptor that nothing else owns.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     Ok(Cloned::Parent { pid: pid as i32, pidfd })
+}
+
+fn old_clone(flags: u64, pidfd: &mut RawFd) -> io::Result<c_long> {
+    let flags = flags | libc::SIGCHLD as u64;
+    let pidfd = ptr::from_mut(pidfd);
+    // SAFETY: without CLONE_VM and with no stack given the child runs on its own copy of this one; CLONE_PIDFD
+    // stores into `pidfd`, which outlives the call. The order of the last two arguments differs between
+    // architectures, and both are null.
+    check(unsafe { libc::syscall(libc::SYS_clone, flags, ptr::null_mut::<u8>(), pidfd, 0usize, 0usize) })
 }
 
 /// Moves this process into new namespaces.

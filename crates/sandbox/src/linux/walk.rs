@@ -36,12 +36,14 @@ pub enum Resolved {
 const MAX_LINKS: usize = 40;
 const PROC_MAGIC: i64 = 0x9fa0;
 
-/// Resolves a path as the kernel would for the task, link by link, and stops before the last name.
+/// Resolves a path as the kernel would for the task, link by link, and stops before the last name. Where the links
+/// are that were followed is told to `followed`, by a procfs of our own.
 pub fn resolve(
     task: Caller,
     base: Option<BorrowedFd<'_>>,
     path: &[u8],
     follow_last: bool,
+    mut followed: Option<(BorrowedFd<'_>, &mut Vec<PathBuf>)>,
 ) -> Result<Resolved, Errno> {
     if path.is_empty() {
         return Err(Errno::NOENT);
@@ -80,6 +82,9 @@ pub fn resolve(
                 return Err(Errno::LOOP);
             }
             let in_proc = rustix::fs::fstatfs(&current)?.f_type == PROC_MAGIC;
+            if let Some((proc, followed)) = followed.as_mut().filter(|_| !in_proc) {
+                followed.push(path_of(*proc, &current)?.join(OsStr::from_bytes(&name)));
+            }
             let target = match name.as_slice() {
                 // These mean the process that asks, which is not this one.
                 b"self" if in_proc => task.pid.to_string().into_bytes(),
@@ -119,13 +124,15 @@ pub fn resolve(
 
 /// The path of a place as seen inside. `proc` is a procfs of our own, whether or not the view has one.
 pub fn canonical(proc: BorrowedFd<'_>, place: &Place) -> Result<PathBuf, Errno> {
-    let link = format!("self/fd/{}", place.parent.as_raw_fd());
-    let parent = rustix::fs::readlinkat(proc, link, Vec::new())?;
-    let parent = PathBuf::from(OsString::from_vec(parent.into_bytes()));
-    if !parent.is_absolute() {
-        return Err(Errno::ACCESS);
-    }
+    let parent = path_of(proc, &place.parent)?;
     Ok(if place.name == "." { parent } else { parent.join(&place.name) })
+}
+
+fn path_of(proc: BorrowedFd<'_>, directory: &OwnedFd) -> Result<PathBuf, Errno> {
+    let link = format!("self/fd/{}", directory.as_raw_fd());
+    let path = rustix::fs::readlinkat(proc, link, Vec::new())?;
+    let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
+    if path.is_absolute() { Ok(path) } else { Err(Errno::ACCESS) }
 }
 
 #[cfg(test)]
@@ -144,7 +151,7 @@ mod tests {
 
     fn walked(base: &Path, path: &str) -> PathBuf {
         let dir = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        match resolve(me(), Some(dir.as_fd()), path.as_bytes(), true).unwrap() {
+        match resolve(me(), Some(dir.as_fd()), path.as_bytes(), true, None).unwrap() {
             Resolved::Place(place) => {
                 let proc = rustix::fs::open("/proc", OFlags::PATH, Mode::empty()).unwrap();
                 canonical(proc.as_fd(), &place).unwrap()
@@ -172,10 +179,10 @@ mod tests {
         assert!(by_number.ends_with(format!("{}/fd/0", me().pid)), "{by_number:?}");
         let dir = rustix::fs::open(&base, OFlags::PATH, Mode::empty()).unwrap();
         let own = format!("/proc/{}/environ", std::process::id());
-        assert!(matches!(resolve(me(), Some(dir.as_fd()), own.as_bytes(), true), Err(Errno::ACCESS)));
+        assert!(matches!(resolve(me(), Some(dir.as_fd()), own.as_bytes(), true, None), Err(Errno::ACCESS)));
         std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
         let dir = rustix::fs::open(&base, OFlags::PATH, Mode::empty()).unwrap();
-        let looped = resolve(me(), Some(dir.as_fd()), b"loop", true);
+        let looped = resolve(me(), Some(dir.as_fd()), b"loop", true, None);
         assert!(matches!(looped, Err(Errno::LOOP)));
         std::fs::remove_dir_all(&base).unwrap();
     }

@@ -13,6 +13,7 @@ fn surroundings(environment: &[(&str, &str)]) -> Surroundings {
     Surroundings {
         directory: "/usr".into(),
         home: Some("/no/home".into()),
+        uid: 0,
         environment: environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
         passing: Passing::All,
     }

@@ -1,6 +1,7 @@
 //! `lazaret srt`, judged from outside: the cases of srt itself, names that are protected however they are come
 //! at, and what of its settings reaches the network.
 
+mod detours;
 mod ends;
 mod protection;
 mod reading;
