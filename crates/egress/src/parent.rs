@@ -51,7 +51,6 @@ async fn connect(upstream: &Upstream, resolver: &Resolver) -> io::Result<TcpStre
         }
         // A stream is a stream: what only TCP has is asked for in vain, and nobody minds.
         At::Socket(path) => {
-            #[expect(clippy::disallowed_methods, reason = "the proxy that the policy names")]
             let socket = std::os::unix::net::UnixStream::connect(path)?;
             stream(OwnedFd::from(socket))
         }

@@ -99,12 +99,9 @@ impl Pattern {
         }
         for component in path.components() {
             match component {
-                Component::Normal(name) if name == "**" => {
-                    // Two of them say nothing that one does not.
-                    if segments.last() != Some(&Segment::Any) {
-                        segments.push(Segment::Any);
-                    }
-                }
+                // Two of them say nothing that one does not.
+                Component::Normal(name) if name == "**" && segments.last() == Some(&Segment::Any) => {}
+                Component::Normal(name) if name == "**" => segments.push(Segment::Any),
                 Component::Normal(name) => segments.push(segment(name.as_bytes())?),
                 Component::ParentDir => return Err(PatternError::Parent),
                 _ => {}

@@ -28,6 +28,7 @@ complete -c lazaret -n "__fish_lazaret_needs_command" -s h -l help -d 'Print hel
 complete -c lazaret -n "__fish_lazaret_needs_command" -s V -l version -d 'Print version'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "run" -d 'Run a command in a sandbox'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "srt" -d 'Run a command under the settings of srt (the same as when this program is called `srt`)'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "learn" -d 'Run a command, watch it, and write the smallest policy that would have sufficed'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "diff" -d 'Show what a run with --cow changed'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "commit" -d 'Apply what a run with --cow changed to the host'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "discard" -d 'Forget what a run with --cow changed'
@@ -35,7 +36,8 @@ complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "tool" -d 'Run regis
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "doctor" -d 'Say what this host can enforce, and how to get the rest'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "policy" -d 'Check policies, print their schema or a built-in one'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "profile" -d 'List and show the built-in profiles'
-complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "audit" -d 'Verify and read the audit log'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "audit" -d 'Ask, follow, verify, rotate and export the audit log'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "metrics" -d 'Tell in numbers what sandboxes do, for Prometheus and others'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "bench" -d 'Measure start-up against bubblewrap, interleaved'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "launcher" -d 'Split off sandboxes for a program that uses lazaret as a library'
@@ -82,6 +84,24 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand srt" -l clean-env -d 'Pa
 complete -c lazaret -n "__fish_lazaret_using_subcommand srt" -l print-policy -d 'Print what the settings come to as a policy, and start nothing'
 complete -c lazaret -n "__fish_lazaret_using_subcommand srt" -s V -l version -d 'Print the version'
 complete -c lazaret -n "__fish_lazaret_using_subcommand srt" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -s o -l output -d 'Where the policy is written; - is standard output [default: lazaret-learned.toml]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l name -d 'What the policy is called in its first line' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l merge -d 'Allow what this learnt policy allows as well' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l ro -d 'Make a path visible that is not anyway, read-only' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l rw -d 'Make a path writable besides the current directory' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l deny -d 'Deny a path, also below an allowed one' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l env -d 'Pass a variable through, or set it; the policy does, too' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l allow -d 'Let the command reach this host only; can be repeated [default: any public host]' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l allow-address -d 'Let names lead to a private, loopback or otherwise guarded address' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l resolve -d 'Pin a name to an address instead of asking the host\'s resolver' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l timeout -d 'Most wall-clock time; then SIGTERM, and after a grace period SIGKILL for everything' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l audit -d 'The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l report -d 'Write a report of the run as JSON' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l force -d 'Replace the file if it is there'
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l no-network -d 'Without network'
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -l json -d 'Print what was learnt as JSON on standard output, after the command\'s own'
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand learn" -s V -l version -d 'Print version'
 complete -c lazaret -n "__fish_lazaret_using_subcommand diff" -l stat -d 'One line for each change'
 complete -c lazaret -n "__fish_lazaret_using_subcommand diff" -l list -d 'List all transactions instead'
 complete -c lazaret -n "__fish_lazaret_using_subcommand diff" -l json
@@ -156,21 +176,118 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen
 complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the built-in profiles'
 complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "show" -d 'Print a profile'
 complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -s h -l help -d 'Print help'
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -s V -l version -d 'Print version'
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -f -a "verify" -d 'Check the hash chain; names the first broken line'
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -f -a "show" -d 'Show the events of one sandbox, or the last of all'
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -f -a "verify" -d 'Check the hash chain over all files; names the first broken line'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -f -a "query" -d 'Print the events that are asked for'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -f -a "tail" -d 'Print the last events, and those that arrive'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -f -a "stats" -d 'Count events, hosts, paths, system calls, tools and outcomes'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -f -a "show" -d 'Tell what happened in one sandbox, from its beginning to its end'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -f -a "export" -d 'Write events into a database of SQLite, or as CSV'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -f -a "rotate" -d 'Set the log aside and go on in a new file, with the same chain'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from verify" -l json
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help'
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from verify" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l since -d 'From this moment on: 2h, 30m, 7d ago, a date, or a time as in RFC 3339 (UTC)' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l until -d 'Before this moment' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l sandbox -d 'Of a sandbox, by its id or the beginning of it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l event -d 'Of this kind; more than once for several: policy-violation and POLICY_VIOLATION are the same' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l severity -d 'At least so grave: low, medium, high, critical' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l host -d 'About this host, or *.domain for all below a domain' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l path -d 'About this path, or anything below it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l tool -d 'Of a tool: events that name it, and all of its sandboxes' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l file -d 'The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l limit -d 'So many at most' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l reverse -d 'The newest first'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l json -d 'One event in a line, exactly as in the log'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l since -d 'From this moment on: 2h, 30m, 7d ago, a date, or a time as in RFC 3339 (UTC)' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l until -d 'Before this moment' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l sandbox -d 'Of a sandbox, by its id or the beginning of it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l event -d 'Of this kind; more than once for several: policy-violation and POLICY_VIOLATION are the same' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l severity -d 'At least so grave: low, medium, high, critical' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l host -d 'About this host, or *.domain for all below a domain' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l path -d 'About this path, or anything below it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l tool -d 'Of a tool: events that name it, and all of its sandboxes' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l file -d 'The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -s n -l lines -d 'So many of the last events that are asked for' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -s f -l follow -d 'Go on with what arrives, also when the log is rotated'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l json -d 'One event in a line, exactly as in the log'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l since -d 'From this moment on: 2h, 30m, 7d ago, a date, or a time as in RFC 3339 (UTC)' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l until -d 'Before this moment' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l sandbox -d 'Of a sandbox, by its id or the beginning of it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l event -d 'Of this kind; more than once for several: policy-violation and POLICY_VIOLATION are the same' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l severity -d 'At least so grave: low, medium, high, critical' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l host -d 'About this host, or *.domain for all below a domain' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l path -d 'About this path, or anything below it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l tool -d 'Of a tool: events that name it, and all of its sandboxes' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l file -d 'The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l top -d 'So many hosts, paths, calls and tools at most' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -s V -l version -d 'Print version'
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from show" -l file -r -F
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from show" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from show" -l json -d 'One event in a line, exactly as in the log'
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "verify" -d 'Check the hash chain; names the first broken line'
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show the events of one sandbox, or the last of all'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l since -d 'From this moment on: 2h, 30m, 7d ago, a date, or a time as in RFC 3339 (UTC)' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l until -d 'Before this moment' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l sandbox -d 'Of a sandbox, by its id or the beginning of it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l event -d 'Of this kind; more than once for several: policy-violation and POLICY_VIOLATION are the same' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l severity -d 'At least so grave: low, medium, high, critical' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l host -d 'About this host, or *.domain for all below a domain' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l path -d 'About this path, or anything below it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l tool -d 'Of a tool: events that name it, and all of its sandboxes' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l file -d 'The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l sqlite -d 'Write a database of SQLite' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l csv -d 'Write comma-separated values; - is standard output' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l force -d 'Replace a file that is there'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from rotate" -l keep -d 'Keep so many files that were set aside, and remove older ones [default: as config.toml says, else all]' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from rotate" -l file -d 'The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from rotate" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from rotate" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from rotate" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "verify" -d 'Check the hash chain over all files; names the first broken line'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "query" -d 'Print the events that are asked for'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "tail" -d 'Print the last events, and those that arrive'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "stats" -d 'Count events, hosts, paths, system calls, tools and outcomes'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "show" -d 'Tell what happened in one sandbox, from its beginning to its end'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "export" -d 'Write events into a database of SQLite, or as CSV'
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "rotate" -d 'Set the log aside and go on in a new file, with the same chain'
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and not __fish_seen_subcommand_from serve print write help" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and not __fish_seen_subcommand_from serve print write help" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and not __fish_seen_subcommand_from serve print write help" -f -a "serve" -d 'Serve them over HTTP, for Prometheus to fetch'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and not __fish_seen_subcommand_from serve print write help" -f -a "print" -d 'Print them once'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and not __fish_seen_subcommand_from serve print write help" -f -a "write" -d 'Write them to a file, for the textfile collector of node_exporter'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and not __fish_seen_subcommand_from serve print write help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from serve" -l listen -d 'Where to listen; port 0 takes any that is free' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from serve" -l audit -d 'The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from serve" -l per-sandbox -d 'Tell so many of the newest sandboxes one by one; at most 100' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from serve" -l dangerously-listen-anywhere -d 'Allow an address that others than this machine can reach. Nobody is asked who they are'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from serve" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from serve" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from print" -l audit -d 'The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from print" -l per-sandbox -d 'Tell so many of the newest sandboxes one by one; at most 100' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from print" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from print" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from print" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from write" -l textfile -d 'The file; node_exporter reads those that end in .prom' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from write" -l every -d 'Write again and again, after this time (milliseconds, or with s, m, h)' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from write" -l audit -d 'The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from write" -l per-sandbox -d 'Tell so many of the newest sandboxes one by one; at most 100' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from write" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from write" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from help" -f -a "serve" -d 'Serve them over HTTP, for Prometheus to fetch'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from help" -f -a "print" -d 'Print them once'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from help" -f -a "write" -d 'Write them to a file, for the textfile collector of node_exporter'
+complete -c lazaret -n "__fish_lazaret_using_subcommand metrics; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c lazaret -n "__fish_lazaret_using_subcommand bench" -l runs -d 'Launches of each' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand bench" -l against -d 'Other lazaret executables to measure beside this one' -r -F
 complete -c lazaret -n "__fish_lazaret_using_subcommand bench" -l json
@@ -182,21 +299,23 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand launcher" -s h -l help -
 complete -c lazaret -n "__fish_lazaret_using_subcommand launcher" -s V -l version -d 'Print version'
 complete -c lazaret -n "__fish_lazaret_using_subcommand man" -s h -l help -d 'Print help'
 complete -c lazaret -n "__fish_lazaret_using_subcommand man" -s V -l version -d 'Print version'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "run" -d 'Run a command in a sandbox'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "srt" -d 'Run a command under the settings of srt (the same as when this program is called `srt`)'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "diff" -d 'Show what a run with --cow changed'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "commit" -d 'Apply what a run with --cow changed to the host'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "discard" -d 'Forget what a run with --cow changed'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "tool" -d 'Run registered tools; bar them and let them run again'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "doctor" -d 'Say what this host can enforce, and how to get the rest'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "policy" -d 'Check policies, print their schema or a built-in one'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "profile" -d 'List and show the built-in profiles'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "audit" -d 'Verify and read the audit log'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "bench" -d 'Measure start-up against bubblewrap, interleaved'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "launcher" -d 'Split off sandboxes for a program that uses lazaret as a library'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "man" -d 'Write the man pages into a directory'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt diff commit discard tool doctor policy profile audit bench completions launcher man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "run" -d 'Run a command in a sandbox'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "srt" -d 'Run a command under the settings of srt (the same as when this program is called `srt`)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "learn" -d 'Run a command, watch it, and write the smallest policy that would have sufficed'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "diff" -d 'Show what a run with --cow changed'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "commit" -d 'Apply what a run with --cow changed to the host'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "discard" -d 'Forget what a run with --cow changed'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "tool" -d 'Run registered tools; bar them and let them run again'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "doctor" -d 'Say what this host can enforce, and how to get the rest'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "policy" -d 'Check policies, print their schema or a built-in one'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "profile" -d 'List and show the built-in profiles'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "audit" -d 'Ask, follow, verify, rotate and export the audit log'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "metrics" -d 'Tell in numbers what sandboxes do, for Prometheus and others'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "bench" -d 'Measure start-up against bubblewrap, interleaved'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "launcher" -d 'Split off sandboxes for a program that uses lazaret as a library'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "man" -d 'Write the man pages into a directory'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from tool" -f -a "list" -d 'List the registered tools, and what is quarantined'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from tool" -f -a "run" -d 'Run a registered tool in its sandbox; the result is JSON on standard output'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from tool" -f -a "quarantine" -d 'Bar a tool from running'
@@ -206,5 +325,13 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_su
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from policy" -f -a "show" -d 'Print a built-in policy'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "list" -d 'List the built-in profiles'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "show" -d 'Print a profile'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "verify" -d 'Check the hash chain; names the first broken line'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "show" -d 'Show the events of one sandbox, or the last of all'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "verify" -d 'Check the hash chain over all files; names the first broken line'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "query" -d 'Print the events that are asked for'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "tail" -d 'Print the last events, and those that arrive'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "stats" -d 'Count events, hosts, paths, system calls, tools and outcomes'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "show" -d 'Tell what happened in one sandbox, from its beginning to its end'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "export" -d 'Write events into a database of SQLite, or as CSV'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "rotate" -d 'Set the log aside and go on in a new file, with the same chain'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from metrics" -f -a "serve" -d 'Serve them over HTTP, for Prometheus to fetch'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from metrics" -f -a "print" -d 'Print them once'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from metrics" -f -a "write" -d 'Write them to a file, for the textfile collector of node_exporter'

@@ -84,6 +84,32 @@ _arguments "${_arguments_options[@]}" : \
 '*::command -- The command and its arguments:_default' \
 && ret=0
 ;;
+(learn)
+_arguments "${_arguments_options[@]}" : \
+'-o+[Where the policy is written; - is standard output \[default\: lazaret-learned.toml\]]:FILE:_files' \
+'--output=[Where the policy is written; - is standard output \[default\: lazaret-learned.toml\]]:FILE:_files' \
+'--name=[What the policy is called in its first line]:NAME:_default' \
+'*--merge=[Allow what this learnt policy allows as well]:FILE:_files' \
+'*--ro=[Make a path visible that is not anyway, read-only]:PATH:_files' \
+'*--rw=[Make a path writable besides the current directory]:PATH:_files' \
+'*--deny=[Deny a path, also below an allowed one]:PATH:_files' \
+'*--env=[Pass a variable through, or set it; the policy does, too]:NAME[=VALUE]:_default' \
+'(--no-network)*--allow=[Let the command reach this host only; can be repeated \[default\: any public host\]]:HOST[:PORT]:_default' \
+'(--no-network)*--allow-address=[Let names lead to a private, loopback or otherwise guarded address]:CIDR:_default' \
+'(--no-network)*--resolve=[Pin a name to an address instead of asking the host'\''s resolver]:NAME=ADDRESS:_default' \
+'--timeout=[Most wall-clock time; then SIGTERM, and after a grace period SIGKILL for everything]:TIME:_default' \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--report=[Write a report of the run as JSON]:FILE:_files' \
+'--force[Replace the file if it is there]' \
+'--no-network[Without network]' \
+'--json[Print what was learnt as JSON on standard output, after the command'\''s own]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'*::command -- The command and its arguments:_default' \
+&& ret=0
+;;
 (diff)
 _arguments "${_arguments_options[@]}" : \
 '--stat[One line for each change]' \
@@ -397,15 +423,107 @@ _arguments "${_arguments_options[@]}" : \
 '::file -- \[default\: $XDG_STATE_HOME/lazaret/audit.jsonl\]:_files' \
 && ret=0
 ;;
-(show)
+(query)
 _arguments "${_arguments_options[@]}" : \
-'--file=[]:FILE:_files' \
+'--since=[From this moment on\: 2h, 30m, 7d ago, a date, or a time as in RFC 3339 (UTC)]:WHEN:_default' \
+'--until=[Before this moment]:WHEN:_default' \
+'--sandbox=[Of a sandbox, by its id or the beginning of it]:ID:_default' \
+'*--event=[Of this kind; more than once for several\: policy-violation and POLICY_VIOLATION are the same]:KIND:_default' \
+'--severity=[At least so grave\: low, medium, high, critical]:LEVEL:_default' \
+'--host=[About this host, or *.domain for all below a domain]:NAME:_default' \
+'--path=[About this path, or anything below it]:PATH:_default' \
+'--tool=[Of a tool\: events that name it, and all of its sandboxes]:NAME:_default' \
+'--file=[The log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--limit=[So many at most]:N:_default' \
+'--reverse[The newest first]' \
+'--json[One event in a line, exactly as in the log]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(tail)
+_arguments "${_arguments_options[@]}" : \
+'--since=[From this moment on\: 2h, 30m, 7d ago, a date, or a time as in RFC 3339 (UTC)]:WHEN:_default' \
+'--until=[Before this moment]:WHEN:_default' \
+'--sandbox=[Of a sandbox, by its id or the beginning of it]:ID:_default' \
+'*--event=[Of this kind; more than once for several\: policy-violation and POLICY_VIOLATION are the same]:KIND:_default' \
+'--severity=[At least so grave\: low, medium, high, critical]:LEVEL:_default' \
+'--host=[About this host, or *.domain for all below a domain]:NAME:_default' \
+'--path=[About this path, or anything below it]:PATH:_default' \
+'--tool=[Of a tool\: events that name it, and all of its sandboxes]:NAME:_default' \
+'--file=[The log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'-n+[So many of the last events that are asked for]:N:_default' \
+'--lines=[So many of the last events that are asked for]:N:_default' \
+'-f[Go on with what arrives, also when the log is rotated]' \
+'--follow[Go on with what arrives, also when the log is rotated]' \
+'--json[One event in a line, exactly as in the log]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(stats)
+_arguments "${_arguments_options[@]}" : \
+'--since=[From this moment on\: 2h, 30m, 7d ago, a date, or a time as in RFC 3339 (UTC)]:WHEN:_default' \
+'--until=[Before this moment]:WHEN:_default' \
+'--sandbox=[Of a sandbox, by its id or the beginning of it]:ID:_default' \
+'*--event=[Of this kind; more than once for several\: policy-violation and POLICY_VIOLATION are the same]:KIND:_default' \
+'--severity=[At least so grave\: low, medium, high, critical]:LEVEL:_default' \
+'--host=[About this host, or *.domain for all below a domain]:NAME:_default' \
+'--path=[About this path, or anything below it]:PATH:_default' \
+'--tool=[Of a tool\: events that name it, and all of its sandboxes]:NAME:_default' \
+'--file=[The log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--top=[So many hosts, paths, calls and tools at most]:N:_default' \
 '--json[]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
 '--version[Print version]' \
-'::sandbox -- A sandbox id, or the beginning of one:_default' \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+'--file=[]:FILE:_files' \
+'--json[One event in a line, exactly as in the log]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'::sandbox -- A sandbox id, or the beginning of one \[default\: the newest\]:_default' \
+&& ret=0
+;;
+(export)
+_arguments "${_arguments_options[@]}" : \
+'--since=[From this moment on\: 2h, 30m, 7d ago, a date, or a time as in RFC 3339 (UTC)]:WHEN:_default' \
+'--until=[Before this moment]:WHEN:_default' \
+'--sandbox=[Of a sandbox, by its id or the beginning of it]:ID:_default' \
+'*--event=[Of this kind; more than once for several\: policy-violation and POLICY_VIOLATION are the same]:KIND:_default' \
+'--severity=[At least so grave\: low, medium, high, critical]:LEVEL:_default' \
+'--host=[About this host, or *.domain for all below a domain]:NAME:_default' \
+'--path=[About this path, or anything below it]:PATH:_default' \
+'--tool=[Of a tool\: events that name it, and all of its sandboxes]:NAME:_default' \
+'--file=[The log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'(--csv)--sqlite=[Write a database of SQLite]:FILE:_files' \
+'--csv=[Write comma-separated values; - is standard output]:FILE:_files' \
+'--force[Replace a file that is there]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(rotate)
+_arguments "${_arguments_options[@]}" : \
+'--keep=[Keep so many files that were set aside, and remove older ones \[default\: as config.toml says, else all\]]:N:_default' \
+'--file=[The log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
 && ret=0
 ;;
 (help)
@@ -424,7 +542,27 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(query)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(tail)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(stats)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(export)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(rotate)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
@@ -584,6 +722,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(learn)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (diff)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -700,7 +842,27 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(query)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(tail)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(stats)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(export)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(rotate)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
@@ -770,6 +932,7 @@ _lazaret_commands() {
     local commands; commands=(
 'run:Run a command in a sandbox' \
 'srt:Run a command under the settings of srt (the same as when this program is called \`srt\`)' \
+'learn:Run a command, watch it, and write the smallest policy that would have sufficed' \
 'diff:Show what a run with --cow changed' \
 'commit:Apply what a run with --cow changed to the host' \
 'discard:Forget what a run with --cow changed' \
@@ -777,7 +940,7 @@ _lazaret_commands() {
 'doctor:Say what this host can enforce, and how to get the rest' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
-'audit:Verify and read the audit log' \
+'audit:Ask, follow, verify, rotate and export the audit log' \
 'metrics:Tell in numbers what sandboxes do, for Prometheus and others' \
 'bench:Measure start-up against bubblewrap, interleaved' \
 'completions:Print completions for a shell' \
@@ -790,40 +953,100 @@ _lazaret_commands() {
 (( $+functions[_lazaret__subcmd__audit_commands] )) ||
 _lazaret__subcmd__audit_commands() {
     local commands; commands=(
-'verify:Check the hash chain; names the first broken line' \
-'show:Show the events of one sandbox, or the last of all' \
+'verify:Check the hash chain over all files; names the first broken line' \
+'query:Print the events that are asked for' \
+'tail:Print the last events, and those that arrive' \
+'stats:Count events, hosts, paths, system calls, tools and outcomes' \
+'show:Tell what happened in one sandbox, from its beginning to its end' \
+'export:Write events into a database of SQLite, or as CSV' \
+'rotate:Set the log aside and go on in a new file, with the same chain' \
 'help:Print this message or the help of the given subcommand(s)' \
     )
     _describe -t commands 'lazaret audit commands' commands "$@"
 }
+(( $+functions[_lazaret__subcmd__audit__subcmd__export_commands] )) ||
+_lazaret__subcmd__audit__subcmd__export_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit export commands' commands "$@"
+}
 (( $+functions[_lazaret__subcmd__audit__subcmd__help_commands] )) ||
 _lazaret__subcmd__audit__subcmd__help_commands() {
     local commands; commands=(
-'verify:Check the hash chain; names the first broken line' \
-'show:Show the events of one sandbox, or the last of all' \
+'verify:Check the hash chain over all files; names the first broken line' \
+'query:Print the events that are asked for' \
+'tail:Print the last events, and those that arrive' \
+'stats:Count events, hosts, paths, system calls, tools and outcomes' \
+'show:Tell what happened in one sandbox, from its beginning to its end' \
+'export:Write events into a database of SQLite, or as CSV' \
+'rotate:Set the log aside and go on in a new file, with the same chain' \
 'help:Print this message or the help of the given subcommand(s)' \
     )
     _describe -t commands 'lazaret audit help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__export_commands] )) ||
+_lazaret__subcmd__audit__subcmd__help__subcmd__export_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit help export commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__help_commands] )) ||
 _lazaret__subcmd__audit__subcmd__help__subcmd__help_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret audit help help commands' commands "$@"
 }
+(( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__query_commands] )) ||
+_lazaret__subcmd__audit__subcmd__help__subcmd__query_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit help query commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__rotate_commands] )) ||
+_lazaret__subcmd__audit__subcmd__help__subcmd__rotate_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit help rotate commands' commands "$@"
+}
 (( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__show_commands] )) ||
 _lazaret__subcmd__audit__subcmd__help__subcmd__show_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret audit help show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__stats_commands] )) ||
+_lazaret__subcmd__audit__subcmd__help__subcmd__stats_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit help stats commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__tail_commands] )) ||
+_lazaret__subcmd__audit__subcmd__help__subcmd__tail_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit help tail commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__audit__subcmd__help__subcmd__verify_commands] )) ||
 _lazaret__subcmd__audit__subcmd__help__subcmd__verify_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret audit help verify commands' commands "$@"
 }
+(( $+functions[_lazaret__subcmd__audit__subcmd__query_commands] )) ||
+_lazaret__subcmd__audit__subcmd__query_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit query commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__rotate_commands] )) ||
+_lazaret__subcmd__audit__subcmd__rotate_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit rotate commands' commands "$@"
+}
 (( $+functions[_lazaret__subcmd__audit__subcmd__show_commands] )) ||
 _lazaret__subcmd__audit__subcmd__show_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret audit show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__stats_commands] )) ||
+_lazaret__subcmd__audit__subcmd__stats_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit stats commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__audit__subcmd__tail_commands] )) ||
+_lazaret__subcmd__audit__subcmd__tail_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret audit tail commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__audit__subcmd__verify_commands] )) ||
 _lazaret__subcmd__audit__subcmd__verify_commands() {
@@ -865,6 +1088,7 @@ _lazaret__subcmd__help_commands() {
     local commands; commands=(
 'run:Run a command in a sandbox' \
 'srt:Run a command under the settings of srt (the same as when this program is called \`srt\`)' \
+'learn:Run a command, watch it, and write the smallest policy that would have sufficed' \
 'diff:Show what a run with --cow changed' \
 'commit:Apply what a run with --cow changed to the host' \
 'discard:Forget what a run with --cow changed' \
@@ -872,7 +1096,7 @@ _lazaret__subcmd__help_commands() {
 'doctor:Say what this host can enforce, and how to get the rest' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
-'audit:Verify and read the audit log' \
+'audit:Ask, follow, verify, rotate and export the audit log' \
 'metrics:Tell in numbers what sandboxes do, for Prometheus and others' \
 'bench:Measure start-up against bubblewrap, interleaved' \
 'completions:Print completions for a shell' \
@@ -885,15 +1109,45 @@ _lazaret__subcmd__help_commands() {
 (( $+functions[_lazaret__subcmd__help__subcmd__audit_commands] )) ||
 _lazaret__subcmd__help__subcmd__audit_commands() {
     local commands; commands=(
-'verify:Check the hash chain; names the first broken line' \
-'show:Show the events of one sandbox, or the last of all' \
+'verify:Check the hash chain over all files; names the first broken line' \
+'query:Print the events that are asked for' \
+'tail:Print the last events, and those that arrive' \
+'stats:Count events, hosts, paths, system calls, tools and outcomes' \
+'show:Tell what happened in one sandbox, from its beginning to its end' \
+'export:Write events into a database of SQLite, or as CSV' \
+'rotate:Set the log aside and go on in a new file, with the same chain' \
     )
     _describe -t commands 'lazaret help audit commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__audit__subcmd__export_commands] )) ||
+_lazaret__subcmd__help__subcmd__audit__subcmd__export_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help audit export commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__audit__subcmd__query_commands] )) ||
+_lazaret__subcmd__help__subcmd__audit__subcmd__query_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help audit query commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__audit__subcmd__rotate_commands] )) ||
+_lazaret__subcmd__help__subcmd__audit__subcmd__rotate_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help audit rotate commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__audit__subcmd__show_commands] )) ||
 _lazaret__subcmd__help__subcmd__audit__subcmd__show_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help audit show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__audit__subcmd__stats_commands] )) ||
+_lazaret__subcmd__help__subcmd__audit__subcmd__stats_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help audit stats commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__audit__subcmd__tail_commands] )) ||
+_lazaret__subcmd__help__subcmd__audit__subcmd__tail_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help audit tail commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__audit__subcmd__verify_commands] )) ||
 _lazaret__subcmd__help__subcmd__audit__subcmd__verify_commands() {
@@ -939,6 +1193,11 @@ _lazaret__subcmd__help__subcmd__help_commands() {
 _lazaret__subcmd__help__subcmd__launcher_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help launcher commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__learn_commands] )) ||
+_lazaret__subcmd__help__subcmd__learn_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help learn commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__man_commands] )) ||
 _lazaret__subcmd__help__subcmd__man_commands() {
@@ -1055,6 +1314,11 @@ _lazaret__subcmd__help__subcmd__tool__subcmd__run_commands() {
 _lazaret__subcmd__launcher_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret launcher commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__learn_commands] )) ||
+_lazaret__subcmd__learn_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret learn commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__man_commands] )) ||
 _lazaret__subcmd__man_commands() {
