@@ -391,6 +391,19 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     spec.landlock
         .rules
         .retain(|rule| !private.contains(&rule.path.as_path()) && rule.access != LandlockAccess::List);
+    // There are no layers, either: what would have been written to one is the host's own.
+    let layered: Vec<&Path> = spec
+        .view
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Bind { path, access: Access::CopyOnWrite, .. } => Some(path.as_path()),
+            _ => None,
+        })
+        .collect();
+    weaker.writable.retain(|path| !layered.contains(&path.as_path()));
+    for rule in spec.landlock.rules.iter_mut().filter(|rule| layered.contains(&rule.path.as_path())) {
+        rule.access = LandlockAccess::ReadExecute;
+    }
     // Without mounts what is hidden is judged by its name, like a pattern.
     let hidden: Vec<PathBuf> = lowered
         .hidden
@@ -408,7 +421,8 @@ pub fn without_namespaces(lowered: &Lowered, policy: &Policy) -> Lowered {
     spec.hidden.extend(hidden.iter().filter(|path| !reopened(path)).map(|path| Pattern::literal(path)));
     // What is denied below a visible directory cannot be taken out of it again; whoever grants the directory
     // grants the name. So of directories with a denied name in them only the rest is granted.
-    let closed: Vec<&PathBuf> = lowered.denied.iter().chain(&hidden).collect();
+    let only_landlock = hidden.iter().filter(|path| reopened(path));
+    let closed: Vec<&PathBuf> = lowered.denied.iter().chain(only_landlock).collect();
     spec.landlock.rules =
         std::mem::take(&mut spec.landlock.rules).into_iter().flat_map(|rule| carved(rule, &closed)).collect();
     // Counted per user on the whole host, not per sandbox.

@@ -53,6 +53,44 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// The links on the way to a path, each by its own canonical name, and where the path leads in the end.
+pub fn links_on_the_way(path: &Path) -> Vec<PathBuf> {
+    const MOST: usize = 40;
+    let mut met = Vec::new();
+    let mut sofar = PathBuf::from("/");
+    let mut todo: Vec<std::ffi::OsString> = names_of(path);
+    while let Some(name) = todo.pop() {
+        if name == ".." {
+            sofar.pop();
+            continue;
+        }
+        let next = sofar.join(&name);
+        match fs::read_link(&next) {
+            Ok(target) if met.len() < MOST => {
+                met.push(next);
+                if target.is_absolute() {
+                    sofar = PathBuf::from("/");
+                }
+                todo.extend(names_of(&target));
+            }
+            _ => sofar = next,
+        }
+    }
+    if !met.is_empty() {
+        met.push(sofar);
+    }
+    met
+}
+
+/// The last one first.
+fn names_of(path: &Path) -> Vec<std::ffi::OsString> {
+    use std::path::Component::{Normal, ParentDir};
+    let names = path.components().filter(|component| matches!(component, Normal(_) | ParentDir));
+    let mut names: Vec<_> = names.map(|component| component.as_os_str().to_owned()).collect();
+    names.reverse();
+    names
+}
+
 /// A directory that was looked at: by its written name, where it is, and whether it is there at all.
 #[derive(Debug)]
 pub struct Parent {

@@ -20,7 +20,7 @@ use lazaret_sandbox::{
 
 use crate::{
     lower::{LowerError, Sight},
-    paths::{Found, canonical, canonical_as_far_as_it_exists, is_at_or_below, look},
+    paths::{Found, canonical, canonical_as_far_as_it_exists, is_at_or_below, links_on_the_way, look},
     request::Request,
 };
 
@@ -430,6 +430,7 @@ impl View<'_> {
             let mut parents = Vec::new();
             let (resolved, _) = canonical_as_far_as_it_exists(&expanded, &mut parents);
             self.protected.push(Pattern::literal(&resolved));
+            self.protect_way_to(&expanded);
             let Ok(found) = look(&expanded) else { continue };
             self.protected.push(Pattern::literal(&found.path));
             let inside_writable = self
@@ -438,6 +439,11 @@ impl View<'_> {
             if inside_writable && !is_kernel_made(&found.path) {
                 self.nodes.remove(&found.path);
                 self.bind(Found { is_socket: false, ..found }, Access::ReadOnly);
+            }
+        }
+        for path in &filesystem.hidden_paths {
+            if let Ok(expanded) = self.expand(path) {
+                self.protect_links_to(&expanded);
             }
         }
         let writable: Vec<PathBuf> = self
@@ -461,19 +467,32 @@ impl View<'_> {
                 if !self.protected.contains(&pattern) {
                     self.protected.push(pattern);
                 }
-                self.protect_target(&top.join(name));
+                if new != New::OnlyOldFiles {
+                    self.protect_way_to(&top.join(name));
+                }
             }
         }
         Ok(())
     }
 
-    /// Where a protected name is a link already, what it leads to is protected as well.
-    fn protect_target(&mut self, name: &Path) {
-        if fs::symlink_metadata(name).is_ok_and(|metadata| metadata.is_symlink())
-            && let Ok(target) = canonical(name)
-        {
-            self.protected.push(Pattern::literal(&target));
+    /// Where links lead to something protected or hidden, they are protected as well, and so is what is at their
+    /// end: another link in their place would lead elsewhere.
+    fn protect_way_to(&mut self, path: &Path) {
+        links_on_the_way(path).into_iter().for_each(|link| self.protect_if_writable(&link));
+    }
+
+    fn protect_if_writable(&mut self, path: &Path) {
+        let inside = self.node_above(path);
+        if inside.is_some_and(|node| matches!(node, Node::Bind { access: Access::ReadWrite, .. })) {
+            self.protected.push(Pattern::literal(path));
         }
+    }
+
+    /// The same without the end, which is hidden anyway.
+    fn protect_links_to(&mut self, path: &Path) {
+        let mut links = links_on_the_way(path);
+        links.pop();
+        links.into_iter().for_each(|link| self.protect_if_writable(&link));
     }
 
     /// What a path is part of.

@@ -138,6 +138,10 @@ fn control(number: i32, surroundings: Surroundings, debug: bool) -> anyhow::Resu
                 let mut line = Vec::new();
                 match (&mut channel).take(LONGEST_LINE).read_until(b'\n', &mut line) {
                     Ok(0) => return,
+                    Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 >= LONGEST_LINE => {
+                        // The rest of it is no line of its own.
+                        let _ = channel.skip_until(b'\n');
+                    }
                     Ok(_) => {}
                     Err(error) => {
                         output::message(&format!(
@@ -186,9 +190,8 @@ fn load(args: &Srt) -> anyhow::Result<Settings> {
 
 /// Where settings are, or would be.
 fn settings_files(args: &Srt, directory: &Path) -> Vec<PathBuf> {
-    let named = args.settings.iter().map(|file| directory.join(file));
-    let normal = |file: PathBuf| file.canonicalize().unwrap_or(file);
-    named.map(normal).chain(home().map(|home| home.join(DEFAULT_SETTINGS))).collect()
+    let named = args.settings.iter().map(|file| run::normal(&directory.join(file)));
+    named.chain(home().map(|home| home.join(DEFAULT_SETTINGS))).collect()
 }
 
 /// The variable, or else what the system knows of this user: rules about `~` must not vanish with a variable.

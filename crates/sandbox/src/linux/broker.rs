@@ -6,6 +6,7 @@
 //! than it could there. One request at a time, therefore no two acts can race with each other.
 
 use std::{
+    cell::RefCell,
     ffi::OsStr,
     io,
     os::{
@@ -90,6 +91,8 @@ pub struct Broker {
     pub network: Network,
     /// A procfs of our own: the view need not have one.
     pub proc: OwnedFd,
+    /// Children of init that wait for something.
+    pub helping: RefCell<Vec<u32>>,
 }
 
 /// How a socket of the sandbox is told from one of the host.
@@ -115,6 +118,7 @@ impl Broker {
     /// Does what was asked and answers on `control`.
     pub fn act(&self, control: &Channel, bytes: &[u8], descriptors: Vec<OwnedFd>, helpers: &mut Helpers) {
         let Some(request) = Request::decode(bytes) else { return };
+        *self.helping.borrow_mut() = helpers.iter().map(|(pid, _)| pid.unsigned_abs()).collect();
         let mut reply =
             Reply { id: request.id, errno: 0, refused: None, descriptor: None, sockets: Vec::new() };
         if request.operation == Operation::Sockets {
@@ -308,6 +312,9 @@ impl Broker {
             let terminal = self.terminal_of(request.pid).ok_or(Errno::NXIO)?;
             return Ok(Some(rustix::fs::openat(CWD, terminal, flags, Mode::empty())?));
         }
+        if kind.is_some() && flags.contains(OFlags::CREATE | OFlags::EXCL) {
+            return Err(Errno::EXIST.into());
+        }
         let pin = || -> Result<OwnedFd, Errno> {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(&place.parent, &place.name, flags, Mode::empty())
@@ -470,15 +477,30 @@ impl Broker {
         Ok(())
     }
 
-    /// The socket of another server must not come to bear a name that may be connected to.
+    /// The socket of another server must not come to bear a name that may be connected to; nor a directory that
+    /// may hold one.
     fn refuse_socket(&self, from: &Place, to: &Place) -> Result<(), Stop> {
-        let Sockets::Listed(listed) = &self.sockets else { return Ok(()) };
         let stat = rustix::fs::statat(&from.parent, &from.name, AtFlags::SYMLINK_NOFOLLOW);
-        if !stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket) {
+        let kind = stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
+        self.refuse_listed_name(kind, to)
+    }
+
+    fn refuse_socket_object(&self, object: BorrowedFd<'_>, to: &Place) -> Result<(), Stop> {
+        self.refuse_listed_name(FileType::from_raw_mode(rustix::fs::fstat(object)?.st_mode), to)
+    }
+
+    fn refuse_listed_name(&self, kind: FileType, to: &Place) -> Result<(), Stop> {
+        let Sockets::Listed(listed) = &self.sockets else { return Ok(()) };
+        if listed.is_empty() {
             return Ok(());
         }
         let target = canonical(self.proc.as_fd(), to)?;
-        match listed.iter().any(|listed| target.starts_with(listed)) {
+        let becomes_listed = |listed: &PathBuf| match kind {
+            FileType::Socket => target.starts_with(listed),
+            FileType::Directory => target.starts_with(listed) || listed.starts_with(&target),
+            _ => false,
+        };
+        match listed.iter().any(becomes_listed) {
             true => Err(Stop::Refused(target)),
             false => Ok(()),
         }

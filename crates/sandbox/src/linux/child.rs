@@ -3,6 +3,7 @@
 //! command.
 
 use std::{
+    cell::RefCell,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
@@ -409,7 +410,7 @@ impl Child {
         };
         let shield = Shield::new(spec.protected.clone(), spec.hidden.clone());
         let (guarded, sockets) = (spec.guarded.clone(), spec.sockets.clone());
-        let broker = Broker { guarded, shield, sockets, network, proc };
+        let broker = Broker { guarded, shield, sockets, network, proc, helping: RefCell::default() };
         init::run(control, duty, spec.namespaces, &broker)
     }
 

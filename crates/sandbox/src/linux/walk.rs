@@ -36,14 +36,39 @@ pub enum Resolved {
 const MAX_LINKS: usize = 40;
 const PROC_MAGIC: i64 = 0x9fa0;
 
-/// Resolves a path as the kernel would for the task, link by link, and stops before the last name. Where the links
-/// are that were followed is told to `followed`, by a procfs of our own.
+/// What a walk has to know, and what it tells.
+pub struct Way<'a> {
+    /// A procfs of our own.
+    pub proc: BorrowedFd<'a>,
+    /// Init and its children: they may look into themselves, the command must not.
+    pub private: &'a [u32],
+    /// Where the links are that were followed.
+    pub followed: Option<&'a mut Vec<PathBuf>>,
+}
+
+impl Way<'_> {
+    /// A directory of a procfs that belongs to one of ours?
+    fn refuse_private(&self, directory: &OwnedFd) -> Result<(), Errno> {
+        if rustix::fs::fstatfs(directory)?.f_type != PROC_MAGIC {
+            return Ok(());
+        }
+        let path = path_of(self.proc, directory)?;
+        let first = path.strip_prefix("/proc").ok().and_then(|rest| rest.components().next());
+        let number = first.and_then(|first| first.as_os_str().to_str()?.parse::<u32>().ok());
+        match number {
+            Some(number) if self.private.contains(&number) => Err(Errno::ACCESS),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Resolves a path as the kernel would for the task, link by link, and stops before the last name.
 pub fn resolve(
     task: Caller,
     base: Option<BorrowedFd<'_>>,
     path: &[u8],
     follow_last: bool,
-    mut followed: Option<(BorrowedFd<'_>, &mut Vec<PathBuf>)>,
+    mut way: Way<'_>,
 ) -> Result<Resolved, Errno> {
     if path.is_empty() {
         return Err(Errno::NOENT);
@@ -54,6 +79,7 @@ pub fn resolve(
         Some(base) if !path.starts_with(b"/") => rustix::io::dup(base)?,
         _ => root()?,
     };
+    way.refuse_private(&current)?;
     // Components still to go, the next one last.
     let split = |path: &[u8]| -> Vec<Vec<u8>> {
         path.split(|b| *b == b'/').filter(|c| !c.is_empty() && *c != b".").rev().map(<[u8]>::to_vec).collect()
@@ -65,13 +91,8 @@ pub fn resolve(
         let last = todo.is_empty();
         if name == b".." {
             current = rustix::fs::openat(&current, c"..", directory, Mode::empty())?;
+            way.refuse_private(&current)?;
             continue;
-        }
-        // Init may look into itself, the command must not.
-        if name == std::process::id().to_string().as_bytes()
-            && rustix::fs::fstatfs(&current)?.f_type == PROC_MAGIC
-        {
-            return Err(Errno::ACCESS);
         }
         let stat = rustix::fs::statat(&current, &*name, AtFlags::SYMLINK_NOFOLLOW);
         let is_link =
@@ -82,8 +103,8 @@ pub fn resolve(
                 return Err(Errno::LOOP);
             }
             let in_proc = rustix::fs::fstatfs(&current)?.f_type == PROC_MAGIC;
-            if let Some((proc, followed)) = followed.as_mut().filter(|_| !in_proc) {
-                followed.push(path_of(*proc, &current)?.join(OsStr::from_bytes(&name)));
+            if let Some(followed) = way.followed.as_mut().filter(|_| !in_proc) {
+                followed.push(path_of(way.proc, &current)?.join(OsStr::from_bytes(&name)));
             }
             let target = match name.as_slice() {
                 // These mean the process that asks, which is not this one.
@@ -99,6 +120,7 @@ pub fn resolve(
                     return Ok(Resolved::Magic(fd_path.join(OsStr::from_bytes(&name))));
                 }
                 current = rustix::fs::openat(&current, &*name, directory, Mode::empty())?;
+                way.refuse_private(&current)?;
                 continue;
             }
             if target.starts_with(b"/") {
@@ -114,9 +136,17 @@ pub fn resolve(
             continue;
         }
         if last {
+            // The directory of one of ours is not to be opened, either.
+            if rustix::fs::fstatfs(&current)?.f_type == PROC_MAGIC
+                && let Ok(itself) =
+                    rustix::fs::openat(&current, &*name, directory | OFlags::NOFOLLOW, Mode::empty())
+            {
+                way.refuse_private(&itself)?;
+            }
             return Ok(Resolved::Place(Place { parent: current, name: OsString::from_vec(name) }));
         }
         current = rustix::fs::openat(&current, &*name, directory | OFlags::NOFOLLOW, Mode::empty())?;
+        way.refuse_private(&current)?;
     }
     // The path was a directory itself (".", "/", "a/.."): nothing to create there.
     Ok(Resolved::Place(Place { parent: current, name: OsString::from(".") }))
@@ -151,11 +181,10 @@ mod tests {
 
     fn walked(base: &Path, path: &str) -> PathBuf {
         let dir = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        match resolve(me(), Some(dir.as_fd()), path.as_bytes(), true, None).unwrap() {
-            Resolved::Place(place) => {
-                let proc = rustix::fs::open("/proc", OFlags::PATH, Mode::empty()).unwrap();
-                canonical(proc.as_fd(), &place).unwrap()
-            }
+        let proc = rustix::fs::open("/proc", OFlags::PATH, Mode::empty()).unwrap();
+        let way = Way { proc: proc.as_fd(), private: &[std::process::id()], followed: None };
+        match resolve(me(), Some(dir.as_fd()), path.as_bytes(), true, way).unwrap() {
+            Resolved::Place(place) => canonical(proc.as_fd(), &place).unwrap(),
             Resolved::Magic(path) => path,
         }
     }
@@ -178,11 +207,24 @@ mod tests {
         let by_number = walked(&base, "/proc/self/fd/0");
         assert!(by_number.ends_with(format!("{}/fd/0", me().pid)), "{by_number:?}");
         let dir = rustix::fs::open(&base, OFlags::PATH, Mode::empty()).unwrap();
-        let own = format!("/proc/{}/environ", std::process::id());
-        assert!(matches!(resolve(me(), Some(dir.as_fd()), own.as_bytes(), true, None), Err(Errno::ACCESS)));
+        let proc = rustix::fs::open("/proc", OFlags::PATH, Mode::empty()).unwrap();
+        let private = [std::process::id()];
+        let way = || Way { proc: proc.as_fd(), private: &private, followed: None };
+        let own = format!("/proc/{}", std::process::id());
+        let inner = rustix::fs::open(&own, OFlags::PATH, Mode::empty()).unwrap();
+        for (base, path) in [
+            (&dir, format!("{own}/environ")),
+            (&dir, own.clone()),
+            (&dir, format!("{own}/fd/../environ")),
+            (&inner, "environ".to_owned()),
+            (&inner, "fd/0".to_owned()),
+        ] {
+            let refused = resolve(me(), Some(base.as_fd()), path.as_bytes(), true, way());
+            assert!(matches!(refused, Err(Errno::ACCESS)), "{path}");
+        }
         std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
         let dir = rustix::fs::open(&base, OFlags::PATH, Mode::empty()).unwrap();
-        let looped = resolve(me(), Some(dir.as_fd()), b"loop", true, None);
+        let looped = resolve(me(), Some(dir.as_fd()), b"loop", true, way());
         assert!(matches!(looped, Err(Errno::LOOP)));
         std::fs::remove_dir_all(&base).unwrap();
     }

@@ -325,3 +325,125 @@ fn the_settings_of_the_next_run_are_not_written() {
         assert_eq!(content(case, "settings.json"), text);
     });
 }
+
+#[test]
+fn links_in_front_of_a_protected_name_are_protected_too() {
+    as_everybody(|case| {
+        case.file("conf/commands/c.md", "mine");
+        symlink("conf", case.work.join(".claude")).unwrap();
+        case.file("dot/bashrc", "mine");
+        symlink("l1", case.work.join(".bashrc")).unwrap();
+        symlink("dot/bashrc", case.work.join("l1")).unwrap();
+        case.file("dot/prof", "mine");
+        symlink("dot", case.work.join("dotl")).unwrap();
+        symlink("dotl/prof", case.work.join(".profile")).unwrap();
+        let script = "echo evil > conf/commands/c.md; echo evil > .claude/commands/d.md; \
+                      rm l1; echo evil > l1; rm dotl; mkdir dotl; echo evil > dotl/prof; mv conf c2; true";
+        srt(case, &writable(&json!({})), ["-c", script]).go().exits(0);
+        for name in [".claude/commands/c.md", ".bashrc", ".profile"] {
+            assert_eq!(content(case, name), "mine", "{name}");
+        }
+        assert!(!case.work.join(".claude/commands/d.md").exists());
+    });
+}
+
+#[test]
+fn a_link_that_is_hidden_still_leads_there_the_next_time() {
+    as_everybody(|case| {
+        case.file("store/creds", "topsecret");
+        symlink("store/creds", case.work.join("creds")).unwrap();
+        let settings = writable(&json!({ "denyRead": ["creds"] }));
+        let script = "rm creds; echo x > creds; cat creds store/creds; true";
+        for _ in 0..2 {
+            let outcome = srt(case, &settings, ["-c", script]).go().exits(0);
+            assert!(!outcome.out().contains("topsecret"), "{outcome:?}");
+        }
+    });
+}
+
+#[test]
+fn settings_behind_a_link_are_not_exchanged() {
+    as_everybody(|case| {
+        let text = writable(&json!({})).to_string();
+        case.file("c/real.json", &text);
+        let link = case.work.join("s.json");
+        symlink("c/real.json", &link).unwrap();
+        let script = "rm s.json; echo '{}' > s.json; mv c d; echo '{}' > c/real.json; true";
+        case.lazaret(["srt", "-s", link.to_str().unwrap(), "-c", script]).go().exits(0);
+        assert_eq!(content(case, "s.json"), text);
+    });
+}
+
+#[test]
+fn a_hidden_file_that_the_host_replaces_stays_hidden() {
+    as_everybody(|case| {
+        case.file("k.pem", "topsecret");
+        let script = "
+fd = os.open('k.pem', os.O_PATH)
+open('go', 'w')
+while not os.path.exists('on'): time.sleep(0.05)
+def look(): print(os.read(os.open(f'/proc/self/fd/{fd}', os.O_RDONLY), 100))
+tried(look)";
+        let settings = writable(&json!({ "denyRead": ["*.pem"] }));
+        let running = srt(case, &settings, ["/usr/bin/python3", "-c", &format!("{CALLS}{script}")]).start();
+        crate::case::eventually("it is ready", || case.work.join("go").exists());
+        fs::rename(case.file("k2", "other"), case.work.join("k.pem")).unwrap();
+        case.file("on", "");
+        running.finish().exits(0).prints("");
+    });
+}
+
+#[test]
+fn no_other_way_gives_a_socket_a_listed_name() {
+    as_everybody(|case| {
+        case.directory(&case.work.join("dd"));
+        let [first, second] = ["docker.sock", "dd/a.sock"].map(|name| case.work.join(name));
+        let listeners = [&first, &second].map(|path| UnixListener::bind(path).unwrap());
+        [&first, &second].into_iter().for_each(|path| case.own(path));
+        let network = json!({ "allowUnixSockets": ["a.sock", "socks", "run/a.sock"] });
+        let script = "
+import socket
+fd = os.open('docker.sock', os.O_PATH)
+tried(lambda: empty_link(fd, 'a.sock'))
+tried(lambda: os.link(f'/proc/self/fd/{fd}', 'a.sock', follow_symlinks=True))
+tried(lambda: os.mkdir('socks'))
+tried(lambda: os.rename('dd', 'socks/dd'))
+tried(lambda: os.rename('dd', 'run'))
+for path in ('a.sock', 'socks/dd/a.sock', 'run/a.sock'):
+    def connect():
+        socket.socket(socket.AF_UNIX).connect(path)
+        print('in', path)
+    tried(connect)";
+        let settings = with(&network, &json!({ "allowWrite": ["."] }));
+        let outcome = python(case, &settings, script);
+        assert_eq!(outcome.out(), "", "{outcome:?}");
+        drop(listeners);
+    });
+}
+
+#[test]
+fn init_is_not_looked_into_and_the_standard_streams_can_be_opened_again() {
+    as_everybody(|case| {
+        let script = "
+d = os.open('/proc/1', os.O_PATH)
+for name in ('maps', 'fd/0', 'root/etc/passwd', 'exe', 'environ'):
+    def look():
+        os.read(os.open(name, os.O_RDONLY, dir_fd=d), 10)
+        print('seen', name)
+    tried(look)
+    def through():
+        os.read(os.open(f'/proc/self/fd/{d}/{name}', os.O_RDONLY), 10)
+        print('seen through', name)
+    tried(through)
+tried(lambda: os.chdir('/proc/1'))
+def here():
+    os.read(os.open('maps', os.O_RDONLY), 10)
+    print('seen from there')
+tried(here)";
+        let outcome = python(case, &writable(&json!({ "denyRead": ["*.pem"] })), script);
+        assert_eq!(outcome.out(), "", "{outcome:?}");
+        let script = "{ echo one > /dev/stdout; echo two >> /proc/self/fd/1; echo three > /dev/fd/1; } | cat; \
+                      echo four | cat /dev/stdin";
+        srt(case, &writable(&json!({})), ["-c", script]).go().exits(0).prints("one\ntwo\nthree\nfour");
+    });
+}

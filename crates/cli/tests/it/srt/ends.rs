@@ -46,8 +46,12 @@ fn in_a_container_it_runs_weaker_only_when_the_settings_say_so() {
             .go()
     };
     go(false, "echo ran").exits(1).prints("").tells("user namespaces are refused");
-    let outcome =
-        go(true, "cat plain; cat sec/key; echo x > .bashrc; echo x > ../out; echo x > new; cat new");
+    let outcome = go(
+        true,
+        "cat plain; ls >/dev/null && mkdir made; cat sec/key; mv sec s2; cat s2/key; echo x > .bashrc; \
+         echo x > ../out; echo x > new; cat new",
+    );
+    assert!(case.work.join("made").is_dir() && case.work.join("new").is_file(), "{outcome:?}");
     assert!(outcome.out().contains("plain") && !outcome.out().contains("topsecret"), "{outcome:?}");
     assert!(!case.work.join(".bashrc").exists() && !case.root.join("out").exists(), "{outcome:?}");
     assert!(outcome.stderr.contains("weaker"), "{outcome:?}");

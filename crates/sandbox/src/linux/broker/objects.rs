@@ -18,8 +18,11 @@ use rustix::{
 use super::{Broker, Purpose, Stop};
 use crate::linux::{
     errand::Request,
-    walk::{Place, Resolved, canonical, resolve},
+    walk::{Place, Resolved, Way, canonical, resolve},
 };
+
+/// What the kernel adds to the name of what has none any more.
+const GONE: &[u8] = b" (deleted)";
 
 /// Where a path led.
 pub enum Target {
@@ -40,9 +43,13 @@ impl Broker {
         purpose: Purpose,
     ) -> Result<Target, Stop> {
         let mut followed = Vec::new();
-        let proc = (!self.shield.is_empty()).then_some(self.proc.as_fd());
-        let resolved =
-            resolve(request.caller(), base, path, follow_last, proc.map(|proc| (proc, &mut followed)))?;
+        let private: Vec<u32> = self.helping.borrow().iter().copied().chain([std::process::id()]).collect();
+        let way = Way {
+            proc: self.proc.as_fd(),
+            private: &private,
+            followed: (!self.shield.is_empty()).then_some(&mut followed),
+        };
+        let resolved = resolve(request.caller(), base, path, follow_last, way)?;
         for link in followed {
             if self.shield.hides_name(&link) || (purpose == Purpose::Change && self.shield.protects(&link)) {
                 return Err(Stop::Refused(link));
@@ -63,7 +70,14 @@ impl Broker {
     /// A handle on something, got before it was guarded or in some other way.
     fn judge_object(&self, object: BorrowedFd<'_>, purpose: Purpose) -> Result<(), Stop> {
         let name = rustix::fs::readlinkat(&self.proc, in_proc(object), Vec::new())?;
-        let name = PathBuf::from(OsString::from_vec(name.into_bytes()));
+        let mut name = name.into_bytes();
+        // What was replaced meanwhile keeps its name, and is what it was.
+        if let Some(length) = name.len().checked_sub(GONE.len())
+            && name.ends_with(GONE)
+        {
+            name.truncate(length);
+        }
+        let name = PathBuf::from(OsString::from_vec(name));
         let closed = self.guarded.iter().any(|guarded| name.starts_with(guarded))
             || self.shield.hides(&name, self.shield.identity_of(object))
             || (purpose == Purpose::Change && self.shield.protects(&name));
@@ -103,12 +117,16 @@ impl Broker {
             if rustix::fs::fstat(base)?.st_nlink != 0 {
                 self.judge_object(base, Purpose::Change)?;
             }
+            self.refuse_socket_object(base, &to)?;
             by_object(base)?;
             return Ok(None);
         }
         let follow = request.flags & libc::AT_SYMLINK_FOLLOW as u32 != 0;
         match self.find(request, base, &request.path, follow, Purpose::Change)? {
-            Target::Object(object) => by_object(object.as_fd())?,
+            Target::Object(object) => {
+                self.refuse_socket_object(object.as_fd(), &to)?;
+                by_object(object.as_fd())?;
+            }
             Target::Place(from) => {
                 self.refuse_closed(&from)?;
                 self.refuse_socket(&from, &to)?;
