@@ -136,6 +136,10 @@ impl Prepared {
         }
         let modes = terminal::SavedModes::of_streams();
         let relay = sandbox.terminal().map(|_| Relay::start()).transpose().map_err(RunError::Signals)?;
+        if let (Some(relay), Some(master)) = (&relay, sandbox.terminal()) {
+            // It may have changed since it was looked at, before signals were waited for.
+            relay.resize(master);
+        }
         sandbox.go().map_err(|error| RunError::Launch(LaunchError::Channel(error)))?;
         if relay.is_none() {
             release_streams();

@@ -58,15 +58,10 @@ impl Terminal {
         command.stdin(if on == On::OnlyOutput { Stdio::piped() } else { stream() });
         command.stdout(if on == On::OnlyInput { Stdio::piped() } else { stream() });
         command.stderr(if on == On::OnlyInput { Stdio::piped() } else { stream() });
-        let terminal = Terminal {
-            master: File::from(master),
-            child: command.spawn().unwrap(),
-            slave,
-            shown: String::new(),
-            seen: 0,
-        };
-        terminal.resize(31, 117);
-        terminal
+        let size = Winsize { ws_row: 31, ws_col: 117, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&slave, size).unwrap();
+        let child = command.spawn().unwrap();
+        Terminal { master: File::from(master), child, slave, shown: String::new(), seen: 0 }
     }
 
     pub fn resize(&self, rows: u16, columns: u16) {
