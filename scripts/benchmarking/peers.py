@@ -191,7 +191,7 @@ BOUND_ELSEWHERE = ["proc", "sys", "dev"]
 def runc(shelf, place):
     program = shelf.program("runc")
     bundles, numbers = {}, itertools.count()
-    config = configuration(place, ["true"])
+    config = recorded(configuration(place, ["true"]))
 
     def argv(command):
         words = tuple(command)
@@ -202,6 +202,14 @@ def runc(shelf, place):
 
     return Contestant("runc", argv, version_of(program), "bundle: in results.json; no system call filter; as root with control groups",
                       place, config)
+
+
+def recorded(config):
+    """For the results: without the names of this host's own directories."""
+    made = [mount for mount in config["mounts"] if mount["type"] != "none"]
+    bound = [{"destination": "each top directory of the host", "options": ["rbind", "ro"]},
+             {"destination": "WORK", "options": ["bind", "rw"]}]
+    return {**config, "mounts": made + bound, "process": {**config["process"], "cwd": "WORK"}}
 
 
 def top_directories():
