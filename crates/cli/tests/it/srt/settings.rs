@@ -227,7 +227,7 @@ fn new_lists_of_hosts_come_over_the_control_descriptor() {
         let mut channel = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
         eventually("the first request is over", || !go.exists());
         writeln!(channel, "not settings\n{}", settings(json!([format!("127.0.0.1:{port}")]))).unwrap();
-        thread::sleep(Duration::from_millis(500));
+        thread::sleep(Duration::from_millis(1500));
         case.file("on", "");
         let outcome = running.finish().exits(0).tells("previous config still in force");
         assert!(outcome.out().starts_with("403200"), "{outcome:?}");
