@@ -1,26 +1,26 @@
 //! Which paths the command sees, before they are put into a `Spec`: what the policy lists, what every
-//! sandbox has, what is denied.
+//! sandbox has, what is denied. What else can be asked for is in the files below.
+
+mod layers;
+mod shielded;
+mod whole;
 
 use std::{
     collections::BTreeMap,
     ffi::OsString,
     fs,
-    os::unix::{
-        ffi::OsStringExt,
-        fs::{FileTypeExt, MetadataExt},
-    },
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
-use lazaret_policy::schema::UnixSockets;
 use lazaret_sandbox::{
-    pattern::{New, Pattern, is_glob},
+    pattern::Pattern,
     spec::{Access, Entry, Exec, Kind, Object, Owner},
 };
 
 use crate::{
-    lower::{LowerError, Sight},
-    paths::{Found, canonical, canonical_as_far_as_it_exists, is_at_or_below, links_on_the_way, look},
+    lower::LowerError,
+    paths::{Found, canonical, canonical_as_far_as_it_exists, is_at_or_below, look},
     request::Request,
 };
 
@@ -32,8 +32,6 @@ const SYSTEM: [&str; 11] =
 const MERGED: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 /// What is made by the kernel and never taken from the host as it is.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
-/// That of them which a sandbox with the whole host in view has as a layer over the host's.
-const TEMPORARY: &str = "/tmp";
 /// Private directories that every sandbox has unless the policy lists or denies them.
 const PRIVATE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Toolchains as people install them below their home.
@@ -248,251 +246,6 @@ impl View<'_> {
             self.bind(found, access);
         }
         Ok(())
-    }
-
-    /// Everything that is in the root, but for what the kernel makes. What is written to /tmp stays private, over
-    /// what the host has there.
-    fn everything(&mut self, access: Access) -> Result<(), LowerError> {
-        let missing = |source| LowerError::Missing { path: "/".into(), source };
-        for entry in fs::read_dir("/").map_err(missing)? {
-            let path = entry.map_err(missing)?.path();
-            if !is_kernel_made(&path) {
-                self.shown(path, access);
-            }
-        }
-        if access == Access::ReadOnly {
-            self.layered_temporary(Path::new(TEMPORARY), &mount_points());
-        }
-        Ok(())
-    }
-
-    /// A layer over the host's directory; the part of it that is worked in stays as it is.
-    fn layered_temporary(&mut self, path: &Path, mounts: &[PathBuf]) {
-        let Ok(found) = look(path) else { return };
-        if found.path != path || found.kind != Kind::Directory {
-            return;
-        }
-        self.nodes.remove(path);
-        let below = |below: &Path| is_at_or_below(below, path) && below != path;
-        // An ordinary user cannot take apart what is mounted below: then it is private and empty.
-        if !mounts.iter().any(|mount| below(mount)) {
-            let (object, kind, access) = (found.object, found.kind, Access::CopyOnWrite);
-            let node = Node::Bind { object, kind, access, exec: Exec::Allowed, owner: Owner::Caller };
-            self.nodes.insert(found.path, node);
-        }
-        let filesystem = &self.request.policy.filesystem;
-        let listed = filesystem.hidden_paths.iter().chain(&filesystem.read_only_paths);
-        let listed = listed.chain(&filesystem.read_write_paths).chain(&filesystem.protected_paths);
-        let listed = listed.filter_map(|path| self.expand(path).ok());
-        let needed: Vec<PathBuf> = listed
-            .chain([self.request.directory.clone()])
-            .chain(self.home.clone())
-            .chain(self.request.own_directories.iter().cloned())
-            .map(|path| canonical_as_far_as_it_exists(&path, &mut Vec::new()).0)
-            .filter(|path| below(path))
-            .collect();
-        if self.request.policy.network.unix_sockets == Some(UnixSockets::All) {
-            self.sockets_in(path);
-        }
-        for needed in needed {
-            let first = needed.strip_prefix(path).ok().and_then(|rest| rest.components().next());
-            if let Some(first) = first {
-                self.shown(path.join(first), Access::ReadOnly);
-            }
-        }
-    }
-
-    /// Sockets, and directories that hold one, are not to be reached through a layer.
-    fn sockets_in(&mut self, directory: &Path) {
-        let is_socket =
-            |path: &Path| fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-        let entries =
-            |path: &Path| fs::read_dir(path).into_iter().flatten().filter_map(Result::ok).take(1000);
-        for entry in entries(directory) {
-            let path = entry.path();
-            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if is_socket(&path) || (is_directory && entries(&path).any(|inner| is_socket(&inner.path()))) {
-                self.shown(path, Access::ReadOnly);
-            }
-        }
-    }
-
-    /// As it is: a link stays a link, and a socket is not listed by being seen.
-    fn shown(&mut self, path: PathBuf, access: Access) {
-        if let Ok(target) = fs::read_link(&path) {
-            self.nodes.entry(path).or_insert(Node::Symlink(target));
-        } else if let Ok(found) = look(&path)
-            && found.path == path
-        {
-            self.bind(Found { is_socket: false, ..found }, access);
-        }
-    }
-
-    /// Sockets by their names, there or not.
-    pub fn listed_sockets(&mut self) -> Result<(), LowerError> {
-        let mut parents = Vec::new();
-        for path in &self.request.policy.network.unix_socket_paths {
-            let expanded = self.expand(path)?;
-            let resolved = canonical(&expanded)
-                .unwrap_or_else(|_| canonical_as_far_as_it_exists(&expanded, &mut parents).0);
-            // Through a layer a socket is another one.
-            let layered = |node: &Node| matches!(node, Node::Bind { access: Access::CopyOnWrite, .. });
-            if let Ok(found) = look(&expanded)
-                && (!self.visible(&found.path) || self.node_above(&found.path).is_some_and(layered))
-                && !is_kernel_made(&found.path)
-            {
-                self.link_to(&expanded, &found.path);
-                self.bind(Found { is_socket: false, ..found }, Access::ReadOnly);
-            }
-            self.reachable.push(resolved);
-        }
-        Ok(())
-    }
-
-    /// What is not to be seen, where it exists. What is listed below it is visible again.
-    pub fn hidden(&mut self) -> Result<(), LowerError> {
-        if self.request.policy.filesystem.shows_everything() {
-            for path in &self.request.own_directories {
-                self.protected.push(Pattern::literal(path));
-                if let Ok(found) = look(path) {
-                    self.protected.push(Pattern::literal(&found.path));
-                    self.nodes.insert(found.path, Node::Hidden(found.kind));
-                }
-            }
-        }
-        let filesystem = &self.request.policy.filesystem;
-        let listed = filesystem.read_only_paths.iter().chain(&filesystem.read_write_paths);
-        let listed: Vec<PathBuf> = listed
-            .filter(|path| *path != Path::new("/"))
-            .filter_map(|path| canonical(&self.expand(path).ok()?).ok())
-            .collect();
-        for path in &filesystem.hidden_paths {
-            let expanded = match self.expand(path) {
-                Err(LowerError::NoHome { .. }) => continue,
-                other => other?,
-            };
-            let Ok(found) = look(&expanded) else { continue };
-            if found.path == Path::new("/") || is_kernel_made(&found.path) {
-                return Err(LowerError::Kernel { path: expanded });
-            }
-            // A directory that is listed under the very same name is meant to be seen.
-            if found.kind == Kind::Directory && listed.contains(&found.path) {
-                continue;
-            }
-            self.nodes.insert(found.path, Node::Hidden(found.kind));
-        }
-        self.remove_hidden_in_hidden();
-        for pattern in &filesystem.hidden_patterns {
-            let parsed = self.pattern(pattern)?;
-            self.hidden.push(parsed);
-        }
-        Ok(())
-    }
-
-    /// What lies in a hidden directory is hidden with it.
-    fn remove_hidden_in_hidden(&mut self) {
-        let is_hidden = |node: &Node| matches!(node, Node::Hidden(_));
-        let covered =
-            |path: &Path| path.parent().is_some_and(|parent| self.node_above(parent).is_some_and(is_hidden));
-        let gone: Vec<PathBuf> = self
-            .nodes
-            .iter()
-            .filter(|(path, node)| is_hidden(node) && covered(path))
-            .map(|(path, _)| path.clone())
-            .collect();
-        gone.iter().for_each(|path| drop(self.nodes.remove(path)));
-    }
-
-    fn pattern(&self, path: &Path) -> Result<Pattern, LowerError> {
-        let expanded = self.expand(path)?;
-        // Links in what has no wildcard: names are compared with what they lead to.
-        let fixed: PathBuf = expanded.components().take_while(|part| !is_glob(part.as_ref())).collect();
-        let rest = expanded.strip_prefix(&fixed).unwrap_or(Path::new(""));
-        let fixed =
-            canonical(&fixed).unwrap_or_else(|_| canonical_as_far_as_it_exists(&fixed, &mut Vec::new()).0);
-        let whole = if rest.as_os_str().is_empty() { fixed } else { fixed.join(rest) };
-        Pattern::parse(&whole).map_err(|source| LowerError::Pattern { path: path.to_owned(), source })
-    }
-
-    /// What can be read and not be changed: by its name, and where it exists also by a mount of its own.
-    pub fn protected(&mut self) -> Result<(), LowerError> {
-        let filesystem = &self.request.policy.filesystem;
-        for path in &filesystem.protected_paths {
-            let expanded = match self.expand(path) {
-                Err(LowerError::NoHome { .. }) => continue,
-                other => other?,
-            };
-            if is_glob(&expanded) && !expanded.exists() {
-                let pattern = self.pattern(path)?;
-                self.protected.push(pattern);
-                continue;
-            }
-            let mut parents = Vec::new();
-            let (resolved, _) = canonical_as_far_as_it_exists(&expanded, &mut parents);
-            self.protected.push(Pattern::literal(&resolved));
-            self.protect_way_to(&expanded);
-            let Ok(found) = look(&expanded) else { continue };
-            self.protected.push(Pattern::literal(&found.path));
-            let inside_writable = self
-                .node_above(&found.path)
-                .is_some_and(|node| matches!(node, Node::Bind { access: Access::ReadWrite, .. }));
-            if inside_writable && !is_kernel_made(&found.path) {
-                self.nodes.remove(&found.path);
-                self.bind(Found { is_socket: false, ..found }, Access::ReadOnly);
-            }
-        }
-        for path in &filesystem.hidden_paths {
-            if let Ok(expanded) = self.expand(path) {
-                self.protect_links_to(&expanded);
-            }
-        }
-        let writable: Vec<PathBuf> = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| matches!(node, Node::Bind { access: Access::ReadWrite, .. }))
-            .map(|(path, _)| path.clone())
-            .collect();
-        let start = canonical(&self.request.directory).unwrap_or_else(|_| self.request.directory.clone());
-        for name in &filesystem.protected_names {
-            let new = match name.as_str() {
-                ".git" => New::OnlyOldFiles,
-                name if name.starts_with(".git/") => New::Free,
-                _ => New::Covered,
-            };
-            for top in &writable {
-                // The names of what is listed count, too, but not those of the directory that is worked in.
-                let base = if is_at_or_below(top, &start) { &start } else { top.parent().unwrap_or(top) };
-                let pattern = Pattern::below(base, Path::new(name), new)
-                    .map_err(|source| LowerError::Pattern { path: name.into(), source })?;
-                if !self.protected.contains(&pattern) {
-                    self.protected.push(pattern);
-                }
-                if new != New::OnlyOldFiles {
-                    self.protect_way_to(&top.join(name));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Where links lead to something protected or hidden, they are protected as well, and so is what is at their
-    /// end: another link in their place would lead elsewhere.
-    fn protect_way_to(&mut self, path: &Path) {
-        links_on_the_way(path).into_iter().for_each(|link| self.protect_if_writable(&link));
-    }
-
-    fn protect_if_writable(&mut self, path: &Path) {
-        let inside = self.node_above(path);
-        if inside.is_some_and(|node| matches!(node, Node::Bind { access: Access::ReadWrite, .. })) {
-            self.protected.push(Pattern::literal(path));
-        }
-    }
-
-    /// The same without the end, which is hidden anyway.
-    fn protect_links_to(&mut self, path: &Path) {
-        let mut links = links_on_the_way(path);
-        links.pop();
-        links.into_iter().for_each(|link| self.protect_if_writable(&link));
     }
 
     /// What a path is part of.
@@ -733,130 +486,6 @@ impl View<'_> {
                 }
             }
         }
-    }
-
-    /// Every writable path becomes a layer of its own, and so does everything that is mounted below one.
-    pub fn copy_on_write(&mut self) -> Result<(), LowerError> {
-        let is_writable = |node: &Node| matches!(node, Node::Bind { access: Access::ReadWrite, .. });
-        let writable: Vec<PathBuf> =
-            self.nodes.iter().filter(|(_, node)| is_writable(node)).map(|(path, _)| path.clone()).collect();
-        for path in &writable {
-            let above = path.parent().and_then(|parent| {
-                self.nodes
-                    .iter()
-                    .filter(|(at, node)| !matches!(node, Node::Symlink(_)) && is_at_or_below(parent, at))
-                    .max_by_key(|(at, _)| at.as_os_str().len())
-            });
-            // Only there so that it cannot be moved: it is part of the layer above.
-            let pin = matches!(above, Some((_, Node::Pin | Node::Bind { access: Access::CopyOnWrite, .. })))
-                && !self.sockets.contains(path);
-            match self.nodes.get_mut(path) {
-                Some(node) if pin => *node = Node::Pin,
-                Some(Node::Bind { access, .. }) if !self.sockets.contains(path) => {
-                    *access = Access::CopyOnWrite;
-                }
-                _ => {}
-            }
-        }
-        let layers: Vec<(PathBuf, Node)> = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| {
-                matches!(node, Node::Bind { access: Access::CopyOnWrite, kind: Kind::Directory, .. })
-            })
-            .map(|(path, node)| (path.clone(), node.clone()))
-            .collect();
-        let (root, group) = (rustix::process::geteuid().is_root(), rustix::process::getegid().as_raw());
-        for (path, _) in layers.iter().filter(|_| !root) {
-            if let Ok(metadata) = fs::metadata(path)
-                && metadata.gid() != group
-            {
-                self.notes.push(format!(
-                    "{} belongs to group {}, not to yours ({group}): files of other groups cannot be changed \
-                     copy-on-write by an ordinary user. `sg GROUP -c 'lazaret …'` runs with that group",
-                    path.display(),
-                    metadata.gid()
-                ));
-            }
-        }
-        let mounts = if layers.is_empty() { Vec::new() } else { mount_points() };
-        for (top, node) in layers {
-            for below in mounts.iter().filter(|mount| **mount != top && is_at_or_below(mount, &top)) {
-                if self.nodes.contains_key(below) || self.denied.iter().any(|d| is_at_or_below(below, d)) {
-                    continue;
-                }
-                if !rustix::process::geteuid().is_root() {
-                    let Node::Bind { exec, .. } = node else { continue };
-                    self.hollow(&top, exec, &mounts, below)?;
-                    break;
-                }
-                if let Ok(found) = look(below)
-                    && let Node::Bind { exec, owner, .. } = node
-                {
-                    let access = Access::CopyOnWrite;
-                    let node = Node::Bind { object: found.object, kind: found.kind, access, exec, owner };
-                    self.nodes.insert(found.path, node);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// As an ordinary user, a directory with something mounted below it is taken apart: every directory in it
-    /// becomes a layer of its own, and those with a mount below them are taken apart in turn.
-    fn hollow(&mut self, top: &Path, exec: Exec, mounts: &[PathBuf], below: &Path) -> Result<(), LowerError> {
-        const MOST: usize = 2000;
-        let too_many = || LowerError::Submount { path: top.to_owned(), below: below.to_owned() };
-        let mut waiting = vec![top.to_owned()];
-        let mut made = 0;
-        while let Some(directory) = waiting.pop() {
-            self.nodes.insert(directory.clone(), Node::Hollow { exec });
-            let missing = |source| LowerError::Missing { path: directory.clone(), source };
-            for entry in fs::read_dir(&directory).map_err(missing)? {
-                let path = entry.map_err(missing)?.path();
-                let kept = !matches!(
-                    self.nodes.get(&path),
-                    None | Some(Node::Pin | Node::Bind { access: Access::CopyOnWrite, .. })
-                );
-                if kept || !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
-                    continue;
-                }
-                made += 1;
-                if made > MOST {
-                    return Err(too_many());
-                }
-                if mounts.iter().any(|mount| *mount != path && is_at_or_below(mount, &path)) {
-                    waiting.push(path);
-                } else {
-                    let Found { path, object, kind, .. } = look(&path).map_err(|_| too_many())?;
-                    let (access, owner) = (Access::CopyOnWrite, Owner::Caller);
-                    self.nodes.insert(path, Node::Bind { object, kind, access, exec, owner });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Is there something hidden that is to be told of when it is tried? Our own directories are not worth it.
-    pub fn tells_hidden(&self) -> bool {
-        let own = &self.request.own_directories;
-        self.nodes.iter().any(|(path, node)| matches!(node, Node::Hidden(_)) && !own.contains(path))
-    }
-
-    /// Hidden paths, and what is visible below them.
-    pub fn sights(&self) -> Vec<(PathBuf, Sight)> {
-        let hidden: Vec<&PathBuf> = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| matches!(node, Node::Hidden(_)))
-            .map(|(path, _)| path)
-            .collect();
-        let sight = |(path, node): (&PathBuf, &Node)| {
-            let below = hidden.iter().any(|hidden| is_at_or_below(path, hidden));
-            let sight = if matches!(node, Node::Hidden(_)) { Sight::Hidden } else { Sight::Visible };
-            below.then(|| (path.clone(), sight))
-        };
-        self.nodes.iter().filter_map(sight).collect()
     }
 
     /// Denied paths in the view: what exists is covered, and every name is guarded, so that it can neither be
