@@ -1,0 +1,3 @@
+//! The MCP proxy: the client talks to one server, this one; each real server runs in a sandbox of its own, and
+//! every call is judged before it is passed on.
+#![forbid(unsafe_code)]
