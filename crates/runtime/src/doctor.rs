@@ -105,6 +105,7 @@ fn plain_request() -> Request {
         alerts: Destinations::default(),
         own_directories: Vec::new(),
         live_rules: None,
+        violations: None,
     }
 }
 

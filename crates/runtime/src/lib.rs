@@ -29,7 +29,9 @@ mod respond;
 pub mod run;
 pub mod settle;
 pub mod state;
+mod steer;
 mod supervise;
+pub mod tap;
 mod terminal;
 pub mod tools;
 mod totals;
@@ -42,8 +44,9 @@ pub use lazaret_sandbox::linux::{
     launcher::{self, Launcher, LauncherError},
     sys::{copy_of_inherited, ignore_file_size_signal, signals_as_descriptor},
 };
-pub use life::{Child, Command, Output, Sandbox, Stdio};
+pub use life::{Child, Command, Output, Sandbox, Stdio, serve};
 pub use prepare::{Prepared, RunError, prepare};
 pub use report::Report;
 pub use request::{Request, Requirement};
 pub use run::{Outcome, begin};
+pub use tap::{Mark, ViolationTap};

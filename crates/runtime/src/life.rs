@@ -22,6 +22,9 @@
 //! # }
 //! ```
 
+mod plain;
+pub mod serve;
+
 use std::{
     cell::RefCell,
     ffi::{OsStr, OsString},
@@ -59,6 +62,7 @@ use crate::{
     request::{Request, Requirement, TerminalUse},
     run::Outcome,
     settle,
+    steer::Steering,
     supervise::{self, Until},
     watch::Watch,
 };
@@ -211,7 +215,8 @@ impl Sandbox {
         }
         self.logged = Logged::Destroyed;
         let shared = Arc::clone(&self.shared);
-        let mut record = Record::new(&shared.log, &shared.id);
+        let tap = shared.prepared.request.violations.clone();
+        let mut record = Record::new(&shared.log, &shared.id).heard_by(tap);
         let mut written = Vec::new();
         if let Some(Inner { mut sandbox, mut network }) = self.inner.take() {
             sandbox.kill();
@@ -320,7 +325,7 @@ impl<'sandbox> Command<'sandbox> {
         let shared = Arc::clone(&sandbox.shared);
         let watcher = std::thread::Builder::new()
             .name("lazaret-watch".to_owned())
-            .spawn(move || watch(&shared, inner, &argv))
+            .spawn(move || watch(&shared, inner, &argv, None))
             .map_err(RunError::Signals)?;
         Ok(Child {
             stdin: to_input,
@@ -423,8 +428,8 @@ enum Survives {
 }
 
 /// The life of one command, from the word to go to its end.
-fn watch(shared: &Shared, mut inner: Inner, argv: &[OsString]) -> Watched {
-    match watch_over(shared, &mut inner, argv, Instant::now()) {
+fn watch(shared: &Shared, mut inner: Inner, argv: &[OsString], steering: Option<&Steering>) -> Watched {
+    match watch_over(shared, &mut inner, argv, Instant::now(), steering) {
         Ok((outcome, Survives::Yes)) => (Ok(outcome), inner, Survives::Yes),
         other => {
             inner.sandbox.kill();
@@ -439,10 +444,11 @@ fn watch_over(
     inner: &mut Inner,
     argv: &[OsString],
     started: Instant,
+    steering: Option<&Steering>,
 ) -> Result<(Outcome, Survives), RunError> {
     let Shared { prepared, log, id } = shared;
     let Inner { sandbox: inner, network } = inner;
-    let mut record = Record::new(log, id);
+    let mut record = Record::new(log, id).heard_by(prepared.request.violations.clone());
     let mut meter = Meter::new(&prepared.request.policy, &prepared.lowered, inner);
     let needed = &prepared.lowered.needed;
     let enforcement = EnforcementReport::new(&inner.enforcement(), needed, meter.mechanism);
@@ -461,7 +467,7 @@ fn watch_over(
     let limit = prepared.request.policy.timeout.map(Duration::from);
     let until = Until::CommandHasEnded;
     let supervised =
-        supervise::supervise(inner, &mut watch, &mut record, &mut meter, until, None, limit, None)
+        supervise::supervise(inner, &mut watch, &mut record, &mut meter, until, None, steering, limit, None)
             .map_err(RunError::Supervise)?;
     let departure = supervised.departure.unwrap_or_default();
     let survives = if supervised.ended.is_none() && supervised.departure.is_some() {

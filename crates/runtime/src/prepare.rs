@@ -105,6 +105,8 @@ pub enum RunError {
     Commit(#[from] CommitError),
     #[error("the sandbox is gone: what ran in it last had to be ended together with it")]
     Gone,
+    #[error("{0}")]
+    NotExecuted(String),
     #[error("level 0 has no sandbox that could be kept: run the command instead")]
     NoWalls,
     #[error(transparent)]

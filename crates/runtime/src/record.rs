@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     meter::Exceeded,
+    tap::ViolationTap,
     totals::{Total, Totals},
 };
 
@@ -118,6 +119,8 @@ pub struct Record<'log> {
     remarks: Vec<String>,
     /// Of those that are not kept one by one.
     beyond: Totals,
+    /// Who hears of every violation at once.
+    tap: Option<ViolationTap>,
 }
 
 impl<'log> Record<'log> {
@@ -137,7 +140,14 @@ impl<'log> Record<'log> {
             log_size: 0,
             remarks: Vec::new(),
             beyond: Totals::default(),
+            tap: None,
         }
+    }
+
+    /// Every violation from now on is heard there, too, before anything else is done about it.
+    pub fn heard_by(mut self, tap: Option<ViolationTap>) -> Self {
+        self.tap = tap;
+        self
     }
 
     pub fn event(&mut self, kind: EventKind, details: &[(&str, Value)]) -> Result<(), AuditError> {
@@ -220,6 +230,9 @@ impl<'log> Record<'log> {
             }
             None => {
                 self.beyond.add(&violation, 1);
+                if let Some(tap) = &self.tap {
+                    tap.hear(&violation, 1);
+                }
                 *beyond += 1;
                 let count = *beyond;
                 if !is_told(count) {
@@ -275,6 +288,9 @@ impl<'log> Record<'log> {
     fn count(&mut self, index: usize, kind: EventKind) -> Result<(), AuditError> {
         let Some(known) = self.violations.get_mut(index) else { return Ok(()) };
         known.count += 1;
+        if let Some(tap) = &self.tap {
+            tap.hear(known, known.count);
+        }
         if !is_told(known.count) {
             return Ok(());
         }

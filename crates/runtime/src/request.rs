@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use lazaret_audit::Rotation;
 use lazaret_policy::Policy;
 
-use crate::{alert::Destinations, network::LiveRules};
+use crate::{alert::Destinations, network::LiveRules, tap::ViolationTap};
 
 /// Everything that `run` needs to know; nothing is read from the process's own surroundings later.
 #[derive(Debug, Clone)]
@@ -34,6 +34,8 @@ pub struct Request {
     pub own_directories: Vec<PathBuf>,
     /// Who replaces the network's rules while it runs, if anybody does.
     pub live_rules: Option<LiveRules>,
+    /// Who hears of every violation while it runs, if anybody does.
+    pub violations: Option<ViolationTap>,
 }
 
 impl Request {
@@ -58,6 +60,7 @@ impl Request {
             tool: None,
             alerts: Destinations::default(),
             live_rules: None,
+            violations: None,
         }
     }
 }

@@ -89,7 +89,7 @@ impl Prepared {
         let signals = sys::signals_as_descriptor(&supervise::FORWARDED).map_err(RunError::Signals)?;
         let started = Instant::now();
         let event = self.created(sandbox_id);
-        let record = RefCell::new(Record::new(log, sandbox_id));
+        let record = RefCell::new(Record::new(log, sandbox_id).heard_by(self.request.violations.clone()));
         let mut network = self.network()?;
         if self.observer.is_some() {
             network.note_names();
@@ -161,6 +161,7 @@ impl Prepared {
             &mut meter,
             Until::InitIsGone,
             Some(signals.as_fd()),
+            None,
             limit,
             relay,
         );

@@ -22,6 +22,7 @@ use crate::{
     processes::Process,
     record::{Fate, Record},
     report::Ending,
+    steer::{Stage, Steering, Wish},
     terminal::Relay,
     trace,
     watch::{After, Watch},
@@ -85,6 +86,8 @@ impl Supervised {
 struct Loop<'a> {
     sandbox: &'a Sandbox,
     signals: Option<BorrowedFd<'a>>,
+    /// The wishes of other threads.
+    steering: Option<&'a Steering>,
     until: Until,
     relay: Option<Relay>,
     launch_open: bool,
@@ -92,6 +95,8 @@ struct Loop<'a> {
     listener_open: bool,
     deadline: Option<Instant>,
     limit: Option<Duration>,
+    /// When what was asked to end is made to.
+    patience: Option<Instant>,
     meter: &'a mut Meter,
     /// When to make this process small, if it is one that only supervises.
     rest: Option<Instant>,
@@ -116,12 +121,14 @@ pub fn supervise(
     meter: &mut Meter,
     until: Until,
     signals: Option<BorrowedFd<'_>>,
+    steering: Option<&Steering>,
     limit: Option<Duration>,
     relay: Option<Relay>,
 ) -> Result<Supervised, SuperviseError> {
     let mut state = Loop {
         sandbox,
         signals,
+        steering,
         until,
         relay,
         launch_open: true,
@@ -129,6 +136,7 @@ pub fn supervise(
         listener_open: sandbox.listener().is_some(),
         deadline: limit.map(|limit| Instant::now() + limit),
         limit,
+        patience: None,
         meter,
         rest: (until == Until::InitIsGone).then(|| Instant::now() + REST),
         outcome: Supervised::default(),
@@ -153,6 +161,9 @@ impl Loop<'_> {
             if ready.launch {
                 self.outcome.not_executed = self.sandbox.execution_failed().map_err(SuperviseError::Poll)?;
                 self.launch_open = false;
+                if let Some(steering) = self.steering.filter(|_| self.outcome.not_executed.is_none()) {
+                    steering.reach(Stage::Running);
+                }
             }
             if ready.control && matches!(self.hear_init(watch, record)?, Heard::Gone) {
                 self.control_open = false;
@@ -173,6 +184,9 @@ impl Loop<'_> {
                 self.follow(after);
             }
             self.relay_bytes(&ready);
+            if ready.steering {
+                self.obey(watch, record)?;
+            }
             if self.rest.is_some_and(|rest| Instant::now() >= rest) {
                 sys::give_back_code();
                 self.rest = None;
@@ -197,6 +211,36 @@ impl Loop<'_> {
         }
     }
 
+    /// Does what another thread wants. What was there to see when it asked has been seen in this round, but for
+    /// what the carrying thread told in great number.
+    fn obey(&mut self, watch: &mut Watch<'_>, record: &mut Record<'_>) -> Result<(), SuperviseError> {
+        const ROUNDS: usize = 100;
+        let Some(steering) = self.steering else { return Ok(()) };
+        let wishes = steering.take();
+        for _ in 0..ROUNDS {
+            if !watch.network.readable().is_some_and(is_readable) {
+                break;
+            }
+            let news = watch.network.hear(self.sandbox, record)?;
+            let after = watch.news(self.sandbox, news, record)?;
+            self.follow(after);
+        }
+        let news = watch.network.hear_strays(self.sandbox);
+        let after = watch.news(self.sandbox, news, record)?;
+        self.follow(after);
+        steering.settled(wishes);
+        match wishes.end {
+            Some(Wish::Kill) => self.sandbox.kill(),
+            Some(Wish::Terminate(grace)) => {
+                let _ = self.sandbox.signal(SIGTERM, Target::Group);
+                let end = Instant::now() + grace;
+                self.patience = Some(self.patience.map_or(end, |known| known.min(end)));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
     /// What the command sent just before its end.
     fn hear_last_strays(
         &mut self,
@@ -211,7 +255,7 @@ impl Loop<'_> {
     fn wait(&mut self, watch: &Watch<'_>) -> io::Result<Ready> {
         let network = &watch.network;
         let look = watch.observer.as_ref().map(Observer::due);
-        let moments = [self.deadline, self.meter.due(), self.rest, network.due(), look];
+        let moments = [self.deadline, self.patience, self.meter.due(), self.rest, network.due(), look];
         let moment = moments.into_iter().flatten().min();
         let never = PollFlags::empty();
         let when = |condition: bool, flags: PollFlags| if condition { flags } else { never };
@@ -228,6 +272,7 @@ impl Loop<'_> {
         let terminal = terminal.filter(|_| master_flags != never);
         let [tap_v4, tap_v6] = network.taps(self.sandbox);
         let carrier = network.readable();
+        let steering = self.steering.map(Steering::readable);
         let mut fds = [
             PollFd::from_borrowed_fd(process, PollFlags::IN),
             PollFd::from_borrowed_fd(control, when(self.control_open, PollFlags::IN)),
@@ -245,6 +290,7 @@ impl Loop<'_> {
             PollFd::from_borrowed_fd(carrier.unwrap_or(process), when(carrier.is_some(), PollFlags::IN)),
             PollFd::from_borrowed_fd(tap_v4.unwrap_or(process), when(tap_v4.is_some(), PollFlags::IN)),
             PollFd::from_borrowed_fd(tap_v6.unwrap_or(process), when(tap_v6.is_some(), PollFlags::IN)),
+            PollFd::from_borrowed_fd(steering.unwrap_or(process), when(steering.is_some(), PollFlags::IN)),
         ];
         let timeout = moment.map(|moment| {
             let left = moment.saturating_duration_since(Instant::now());
@@ -254,7 +300,7 @@ impl Loop<'_> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [process, control, signals, launch, listener, master, input, heard, v4, v6] =
+        let [process, control, signals, launch, listener, master, input, heard, v4, v6, steered] =
             fds.map(|fd| fd.revents());
         let some = |flags: PollFlags| !flags.is_empty();
         Ok(Ready {
@@ -270,6 +316,7 @@ impl Loop<'_> {
             input: relay.is_some_and(|relay| relay.input_open) && some(input),
             carrier: carrier.is_some() && some(heard),
             strays: (tap_v4.is_some() && some(v4)) || (tap_v6.is_some() && some(v6)),
+            steering: steering.is_some() && some(steered),
         })
     }
 
@@ -379,6 +426,10 @@ impl Loop<'_> {
     }
 
     fn check_clock(&mut self) {
+        if self.patience.is_some_and(|patience| Instant::now() >= patience) {
+            self.sandbox.kill();
+            self.patience = None;
+        }
         let (Some(deadline), Some(limit)) = (self.deadline, self.limit) else { return };
         if Instant::now() < deadline {
             return;
@@ -413,6 +464,7 @@ struct Ready {
     input: bool,
     carrier: bool,
     strays: bool,
+    steering: bool,
 }
 
 fn is_readable(fd: BorrowedFd<'_>) -> bool {

@@ -122,6 +122,7 @@ pub fn frame(
         state: directories.state.clone(),
         own_directories,
         live_rules: None,
+        violations: None,
     })
 }
 

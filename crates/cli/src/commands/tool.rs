@@ -223,6 +223,7 @@ fn call(args: &args::ToolRun, place: &Surroundings, tool: &Tool) -> anyhow::Resu
         alerts: configuration.alert,
         own_directories,
         live_rules: None,
+        violations: None,
     };
     // No threads have been started yet.
     Ok(match execute(request, tool, &checked) {

@@ -160,6 +160,23 @@ fn nothing_outlives_the_run_even_without_a_process_namespace() {
 }
 
 #[test]
+fn when_the_supervisor_is_killed_nothing_survives_even_without_a_process_namespace() {
+    if !tools() {
+        return;
+    }
+    let case = ordinary();
+    let marker = crate::case::marker();
+    let script = "(setsid sh -c 'trap \"\" TERM HUP; sleep 60; :' $0 &); sh -c 'trap \"\" TERM HUP; sleep 60; :' $0 & \
+                  touch ready; trap '' TERM; sleep 60";
+    let running =
+        without_namespaces(&case, case.running(["--warn", "--", "sh", "-c", script, &marker])).start();
+    crate::case::eventually("it runs", || case.work.join("ready").exists());
+    running.signal(rustix::process::Signal::KILL);
+    running.finish();
+    crate::case::eventually("everything is gone", || crate::case::processes_with(&marker).is_empty());
+}
+
+#[test]
 fn doctor_says_what_is_missing_why_and_how_to_mend_it() {
     if !tools() {
         return;

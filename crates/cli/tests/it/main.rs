@@ -43,6 +43,7 @@ mod policy;
 mod real_programs;
 mod refusals;
 mod resources;
+mod serving;
 mod signals;
 mod srt;
 mod streams;

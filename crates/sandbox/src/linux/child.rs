@@ -25,7 +25,7 @@ use super::{
     landlock,
     launch::Tag,
     network::{self, Listeners, Taps},
-    program::{c_strings, find_program, looks_like_text},
+    program::{become_program, c_strings, find_program},
     shield::Shield,
     sys::{self, Cloned, Listen},
     view::{Root, Sources, ViewError},
@@ -205,7 +205,7 @@ fn enter_namespaces(namespaces: Namespaces) -> Result<(Enforcement, Taps), Failu
     Ok((enforcement, taps))
 }
 
-fn hear_order<T: DeserializeOwned>(control: &Channel) -> Option<T> {
+pub fn hear_order<T: DeserializeOwned>(control: &Channel) -> Option<T> {
     let mut bytes = Vec::new();
     loop {
         let message = control.receive().ok()??;
@@ -338,7 +338,12 @@ impl Child {
     fn die_with_parent(&self) -> Result<(), Failure> {
         // A change of identity resets this, so it comes after. If the supervisor is gone already, the next
         // message cannot be sent or received and this process ends.
-        sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64)
+        let signal = match self.order.spec.namespaces {
+            // Nothing but init itself can end what it has started: it must hear of it.
+            Namespaces::None => libc::SIGTERM,
+            Namespaces::All | Namespaces::AllButNetwork => libc::SIGKILL,
+        };
+        sys::prctl(libc::PR_SET_PDEATHSIG, signal as u64)
             .map(drop)
             .map_err(failed("ask to die with the supervisor"))
     }
@@ -484,16 +489,7 @@ impl Child {
             Ok(program) => program,
             Err(error) => self.report_no_exec(&error),
         };
-        let error = sys::execve(&program, &argv, &envp);
-        if error.raw_os_error() == Some(libc::ENOEXEC) && looks_like_text(&program) {
-            // As execvp does: a text file without an interpreter line is a shell script.
-            let shell = c"/bin/sh";
-            let mut script = vec![shell.to_owned(), program.clone()];
-            script.extend(argv.iter().skip(1).cloned());
-            let error = sys::execve(shell, &script, &envp);
-            self.report_no_exec(&error);
-        }
-        self.report_no_exec(&error)
+        self.report_no_exec(&become_program(&program, &argv, &envp))
     }
 
     /// Asks the kernel, not the program text, what holds for this process now.

@@ -16,6 +16,7 @@ use super::{
     channel::{Channel, Message},
     child::{self, Received},
     launch::{Departure, Tag},
+    offspring::end_descendants,
     sys::{self, Block, Cloned, Ended},
 };
 use crate::spec::Namespaces;
@@ -49,13 +50,23 @@ pub fn run(control: Channel, duty: Duty, namespaces: Namespaces, broker: &Broker
     };
     init.running = running;
     match init.serve(order.as_deref()) {
-        Ok(departure) => init.tell_of_departure(departure),
-        Err(_) => sys::exit_now(125),
+        Ok(departure) => {
+            init.tell_of_departure(departure);
+            end_without_namespace(namespaces);
+            sys::exit_now(0)
+        }
+        Err(_) => {
+            end_without_namespace(namespaces);
+            sys::exit_now(125)
+        }
     }
+}
+
+/// With a pid namespace the kernel does it.
+fn end_without_namespace(namespaces: Namespaces) {
     if namespaces == Namespaces::None {
         end_descendants();
     }
-    sys::exit_now(0)
 }
 
 struct Init<'a> {
@@ -73,7 +84,11 @@ impl Init<'_> {
     fn serve(&mut self, order: Option<&Received>) -> io::Result<Departure> {
         detach_from_streams()?;
         close_all_but([self.control.as_fd(), self.broker.proc.as_fd()])?;
-        let signals = sys::signals_as_descriptor(&[libc::SIGCHLD])?;
+        // The second one comes when the launcher has ended, and is for an init that must clear up by itself.
+        let signals = sys::signals_as_descriptor(match self.namespaces {
+            Namespaces::None => &[libc::SIGCHLD, libc::SIGTERM],
+            Namespaces::All | Namespaces::AllButNetwork => &[libc::SIGCHLD],
+        })?;
         let mut helpers = Helpers::new();
         let mut rest = Some(REST);
         loop {
@@ -106,8 +121,10 @@ impl Init<'_> {
                 Err(error) => return Err(error.into()),
             }
             let [signal, message] = fds.map(|fd| !fd.revents().is_empty());
-            if signal {
-                while sys::read_signal(signals.as_fd()).is_some() {}
+            while signal && let Some(signal) = sys::read_signal(signals.as_fd()) {
+                if signal.number == libc::SIGTERM {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
             }
             if message {
                 match self.control.receive()? {
@@ -198,7 +215,7 @@ fn tell_of_death(control: &Channel, ended: &Ended) {
 }
 
 /// Everything else that the supervisor or the launch had open: nothing of it belongs here.
-fn close_all_but(mut kept: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+pub(super) fn close_all_but<const N: usize>(mut kept: [BorrowedFd<'_>; N]) -> io::Result<()> {
     kept.sort_by_key(AsRawFd::as_raw_fd);
     let mut first = 3;
     for number in kept.map(|fd| fd.as_raw_fd() as u32) {
@@ -216,30 +233,11 @@ fn next_ended() -> io::Result<Option<Ended>> {
 }
 
 /// Init must not keep the caller's pipes open.
-fn detach_from_streams() -> io::Result<()> {
+pub(super) fn detach_from_streams() -> io::Result<()> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let Ok(null) = rustix::fs::openat(CWD, c"/dev/null", flags, Mode::empty()) else {
         // No /dev in this view: close them, nothing here writes.
         return sys::close_descriptors(0, 2);
     };
     (0..3).try_for_each(|number| sys::duplicate_to_stdio(null.as_fd(), number))
-}
-
-/// Without a pid namespace: kill whatever is still below us until nothing is.
-fn end_descendants() {
-    for _ in 0..1000 {
-        let Ok(children) = std::fs::read_to_string("/proc/self/task/self/children")
-            .or_else(|_| std::fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id())))
-        else {
-            return;
-        };
-        let children: Vec<i32> = children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
-        if children.is_empty() {
-            return;
-        }
-        for pid in children {
-            let _ = sys::kill(pid, libc::SIGKILL);
-            let _ = sys::reap(pid, Block::Yes);
-        }
-    }
 }

@@ -19,6 +19,7 @@ use super::{
     launcher::{Launcher, LauncherError},
     network::{Listeners, Taps},
     notify::Listener,
+    offspring::descendants,
     owners::{Carriers, owned_mount, plain_mount, write_maps},
     sys::{self, Block, Cloned, Ended},
     traffic::{self, Calls},
@@ -171,7 +172,7 @@ impl Departure {
         bytes
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Departure> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Departure> {
         let (status, mut rest) = bytes.split_first_chunk()?;
         let mut number = || {
             let (number, after) = rest.split_first_chunk()?;
@@ -347,7 +348,7 @@ pub(super) fn flags(namespaces: Namespaces) -> u64 {
     }) as u64
 }
 
-fn check(command: &Command) -> Result<(), LaunchError> {
+pub(super) fn check(command: &Command) -> Result<(), LaunchError> {
     if command.argv.is_empty() {
         return Err(LaunchError::NoCommand);
     }
@@ -358,7 +359,7 @@ fn check(command: &Command) -> Result<(), LaunchError> {
     }
 }
 
-fn send_in_parts(channel: &Channel, order: &impl Serialize) -> Result<(), LaunchError> {
+pub(super) fn send_in_parts(channel: &Channel, order: &impl Serialize) -> Result<(), LaunchError> {
     let bytes = postcard::to_allocvec(order).map_err(|_| LaunchError::Encode)?;
     let mut parts = bytes.chunks(ORDER_PART).peekable();
     while let Some(part) = parts.next() {
@@ -672,7 +673,7 @@ impl Remote {
     }
 }
 
-fn send_signal(control: &Channel, signal: i32, target: Target) -> io::Result<()> {
+pub(super) fn send_signal(control: &Channel, signal: i32, target: Target) -> io::Result<()> {
     let number = u8::try_from(signal).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     control.send_at_once(&[Tag::Signal as u8, number, u8::from(target == Target::Group)], &[])
 }
@@ -695,25 +696,6 @@ fn give_pipes_to(host: u32, streams: [BorrowedFd<'_>; 3]) {
             let _ = rustix::fs::fchown(stream, Some(rustix::fs::Uid::from_raw(host)), None);
         }
     }
-}
-
-/// Who comes from a process and has not ended yet.
-fn descendants(top: i32) -> Vec<i32> {
-    let mut found = Vec::new();
-    let mut waiting = vec![top];
-    while let Some(pid) = waiting.pop() {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks {
-            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            waiting.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
-        }
-        let ended = std::fs::read_to_string(format!("/proc/{pid}/stat"))
-            .is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")));
-        if pid != top && !ended {
-            found.push(pid);
-        }
-    }
-    found
 }
 
 fn describe_status(status: i32) -> String {

@@ -4,6 +4,7 @@
 //! belongs to the program as soon as it is told the process's number and handle.
 
 use std::{
+    collections::BTreeSet,
     io,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
@@ -15,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{
     channel::Channel,
-    child,
+    child, guardian, offspring,
     sys::{self, Block, Cloned},
 };
 use crate::spec::Namespaces;
@@ -39,6 +40,8 @@ enum Wish {
     Sandbox(Namespaces),
     /// A process that only carries a user namespace until the line that came along is closed.
     Carrier,
+    /// A command without walls, and who watches over it.
+    Guardian,
 }
 
 impl Wish {
@@ -48,6 +51,7 @@ impl Wish {
             Wish::Sandbox(Namespaces::AllButNetwork) => 2,
             Wish::Sandbox(Namespaces::None) => 3,
             Wish::Carrier => 4,
+            Wish::Guardian => 5,
         }
     }
 
@@ -57,6 +61,7 @@ impl Wish {
             2 => Wish::Sandbox(Namespaces::AllButNetwork),
             3 => Wish::Sandbox(Namespaces::None),
             4 => Wish::Carrier,
+            5 => Wish::Guardian,
             _ => return None,
         })
     }
@@ -102,6 +107,16 @@ impl Launcher {
         self.ask(Wish::Carrier, &[OwnedFd::from(line)])
     }
 
+    /// The guardian ends with what it guards when the other end of `line` is closed.
+    pub(super) fn start_guardian(
+        &self,
+        line: Channel,
+        streams: [OwnedFd; 3],
+    ) -> Result<(i32, OwnedFd), LauncherError> {
+        let descriptors: Vec<OwnedFd> = std::iter::once(line.into()).chain(streams).collect();
+        self.ask(Wish::Guardian, &descriptors)
+    }
+
     fn ask(&self, wish: Wish, descriptors: &[OwnedFd]) -> Result<(i32, OwnedFd), LauncherError> {
         let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         let borrowed: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
@@ -135,6 +150,9 @@ pub fn serve() -> ! {
         let _ = rustix::stdio::dup2_stdin(&null);
     }
     let Ok(children) = sys::signals_as_descriptor(&[libc::SIGCHLD]) else { sys::exit_now(125) };
+    // What a guardian leaves behind, or an init without a pid namespace, comes here and not to the host's init.
+    let _ = sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+    let mut started = BTreeSet::new();
     loop {
         let mut fds = [PollFd::new(&children, PollFlags::IN), PollFd::new(&line, PollFlags::IN)];
         if let Err(error) = poll(&mut fds, None)
@@ -145,22 +163,49 @@ pub fn serve() -> ! {
         let [ended, asked] = fds.map(|fd| !fd.revents().is_empty());
         if ended {
             while sys::read_signal(children.as_fd()).is_some() {}
-            while matches!(sys::reap(-1, Block::No), Ok(Some(_))) {}
+            while let Ok(Some(ended)) = sys::reap(-1, Block::No) {
+                started.remove(&ended.pid);
+            }
+            end_orphans(&started);
         }
-        if asked && grant(&line).is_none() {
-            // Whoever asked is gone. What was started asked to die with this process.
-            sys::exit_now(0);
+        if asked {
+            match grant(&line) {
+                Some(pid) => started.extend(pid),
+                // Whoever asked is gone. What was started asked to die with this process.
+                None => sys::exit_now(0),
+            }
         }
     }
 }
 
-fn grant(line: &Channel) -> Option<()> {
+/// Whoever watched over them is gone.
+fn end_orphans(started: &BTreeSet<i32>) {
+    let orphans = offspring::children_of(std::process::id() as i32);
+    for pid in orphans.into_iter().filter(|pid| !started.contains(pid)) {
+        for descendant in offspring::descendants(pid) {
+            let _ = sys::kill(descendant, libc::SIGKILL);
+        }
+        let _ = sys::kill(pid, libc::SIGKILL);
+    }
+}
+
+/// `None` when there is nobody to answer; otherwise the number of what was started, if it was.
+fn grant(line: &Channel) -> Option<Option<i32>> {
     let message = line.receive().ok()??;
     let wish = Wish::from_byte(*message.bytes.first()?)?;
     let mut descriptors = message.descriptors.into_iter();
     let first = Channel::from_descriptor(descriptors.next()?);
     let cloned = match wish {
         Wish::Carrier => sys::clone_process(libc::CLONE_NEWUSER as u64),
+        Wish::Guardian => {
+            let streams: [OwnedFd; 3] = descriptors.collect::<Vec<_>>().try_into().ok()?;
+            let launcher = rustix::process::getpid();
+            let cloned = sys::clone_process(0);
+            if let Ok(Cloned::Child) = cloned {
+                guardian::guard(launcher, first, streams);
+            }
+            cloned
+        }
         Wish::Sandbox(namespaces) => {
             let launch = Channel::from_descriptor(descriptors.next()?);
             let flags = super::launch::flags(namespaces);
@@ -179,7 +224,13 @@ fn grant(line: &Channel) -> Option<()> {
             let _ = first.receive();
             sys::exit_now(0)
         }
-        Ok(Cloned::Parent { pid, pidfd }) => line.send(&pid.to_le_bytes(), &[pidfd.as_fd()]).ok(),
-        Err(error) => line.send(&error.raw_os_error().unwrap_or(libc::EIO).to_le_bytes(), &[]).ok(),
+        Ok(Cloned::Parent { pid, pidfd }) => {
+            line.send(&pid.to_le_bytes(), &[pidfd.as_fd()]).ok()?;
+            Some(Some(pid))
+        }
+        Err(error) => {
+            line.send(&error.raw_os_error().unwrap_or(libc::EIO).to_le_bytes(), &[]).ok()?;
+            Some(None)
+        }
     }
 }

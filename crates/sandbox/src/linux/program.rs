@@ -9,6 +9,8 @@ use std::{
 
 use rustix::fs::{CWD, Mode, OFlags};
 
+use super::sys;
+
 /// Finds the program as a shell would, in the view of the sandbox.
 pub fn find_program(argv: &[Vec<u8>], environment: &[(Vec<u8>, Vec<u8>)]) -> io::Result<CString> {
     let not_found = || io::Error::from_raw_os_error(libc::ENOENT);
@@ -35,8 +37,20 @@ pub fn find_program(argv: &[Vec<u8>], environment: &[(Vec<u8>, Vec<u8>)]) -> io:
     Err(if denied { io::Error::from_raw_os_error(libc::EACCES) } else { not_found() })
 }
 
+/// `execve`, as `execvp` would: a text file without an interpreter line is a shell script. Returns only on failure.
+pub fn become_program(program: &CString, argv: &[CString], envp: &[CString]) -> io::Error {
+    let error = sys::execve(program, argv, envp);
+    if error.raw_os_error() != Some(libc::ENOEXEC) || !looks_like_text(program) {
+        return error;
+    }
+    let shell = c"/bin/sh";
+    let mut script = vec![shell.to_owned(), program.clone()];
+    script.extend(argv.iter().skip(1).cloned());
+    sys::execve(shell, &script, envp)
+}
+
 /// Is this a script, rather than a program for another machine?
-pub fn looks_like_text(program: &CString) -> bool {
+fn looks_like_text(program: &CString) -> bool {
     let mut head = [0; 256];
     rustix::fs::openat(CWD, program.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .and_then(|file| rustix::io::read(&file, &mut head))

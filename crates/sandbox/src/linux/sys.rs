@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "this file is the project's one door to raw system calls")]
 
 use std::{
+    cell::RefCell,
     ffi::{CStr, CString, c_int, c_long},
     io, mem,
     net::Ipv6Addr,
@@ -334,7 +335,7 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
 
 extern "C" fn woken(_: c_int) {}
 
-/// From now until [`stop_interrupting`] every blocking call of this process returns EINTR after a moment.
+/// From now until [`stop_interrupting`] every blocking call of this thread returns EINTR after a moment.
 pub fn interrupt_blocking_calls() {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
     if !INSTALLED.swap(true, Ordering::Relaxed) {
@@ -351,7 +352,73 @@ pub fn stop_interrupting() {
     set_interval(0);
 }
 
+/// A timer whose signal is for one thread only: others of the same program have their own.
+struct Interrupter(c_int);
+
+thread_local! {
+    static INTERRUPTER: RefCell<Option<Interrupter>> = const { RefCell::new(None) };
+}
+
+impl Interrupter {
+    fn for_this_thread() -> io::Result<Interrupter> {
+        // SAFETY: sigevent is plain data.
+        let mut event: libc::sigevent = unsafe { mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = libc::SIGALRM;
+        event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+        let mut number: c_int = 0;
+        // SAFETY: event and number are live; the kernel's number of a timer is an int.
+        check(unsafe {
+            libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, &raw const event, &raw mut number)
+        })?;
+        let alarm = signal_set(&[libc::SIGALRM]);
+        // SAFETY: alarm is an initialised signal set.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const alarm, ptr::null_mut()) };
+        Ok(Interrupter(number))
+    }
+
+    /// Fails in a process that was split off: timers stay with the one that made them.
+    fn set(&self, microseconds: u16) -> io::Result<()> {
+        let moment = libc::timespec { tv_sec: 0, tv_nsec: i64::from(microseconds) * 1000 };
+        let times = libc::itimerspec { it_interval: moment, it_value: moment };
+        // SAFETY: times is live plain data; the old value is not asked for.
+        check(unsafe {
+            libc::syscall(
+                libc::SYS_timer_settime,
+                self.0,
+                0,
+                &raw const times,
+                ptr::null_mut::<libc::itimerspec>(),
+            )
+        })?;
+        Ok(())
+    }
+}
+
+impl Drop for Interrupter {
+    fn drop(&mut self) {
+        // SAFETY: takes a number; one that is not this process's own is refused.
+        unsafe { libc::syscall(libc::SYS_timer_delete, self.0) };
+    }
+}
+
 fn set_interval(microseconds: u16) {
+    let set = INTERRUPTER.try_with(|interrupter| -> io::Result<()> {
+        let mut interrupter = interrupter.try_borrow_mut().map_err(io::Error::other)?;
+        if let Some(known) = interrupter.take() {
+            if known.set(microseconds).is_ok() {
+                *interrupter = Some(known);
+                return Ok(());
+            }
+            // Of the process that this one was split off from: here its number may be another's.
+            mem::forget(known);
+        }
+        interrupter.insert(Interrupter::for_this_thread()?).set(microseconds)
+    });
+    if matches!(set, Ok(Ok(()))) {
+        return;
+    }
+    // No timer of its own can be had: one for whichever thread it meets.
     let moment = libc::timeval { tv_sec: 0, tv_usec: microseconds.into() };
     let timer = libc::itimerval { it_interval: moment, it_value: moment };
     // SAFETY: timer is live plain data.
@@ -608,4 +675,54 @@ pub fn landlock_abi() -> u32 {
         libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<libc::c_void>(), 0_usize, VERSION)
     };
     u32::try_from(version).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        os::fd::AsFd,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+
+    /// Waits in a call that nothing but a signal ends; how long.
+    fn wait_for_nothing(pipe: BorrowedFd<'_>) -> Duration {
+        let started = Instant::now();
+        assert_eq!(rustix::io::read(pipe, &mut [0]), Err(rustix::io::Errno::INTR));
+        started.elapsed()
+    }
+
+    #[test]
+    fn each_thread_is_interrupted_by_itself_and_not_by_another() {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    let (read, _write) = rustix::pipe::pipe().unwrap();
+                    for _ in 0..5 {
+                        interrupt_blocking_calls();
+                        assert!(wait_for_nothing(read.as_fd()) < Duration::from_secs(2));
+                        // Nobody else's stop is this one's.
+                        assert!(wait_for_nothing(read.as_fd()) < Duration::from_secs(2));
+                        stop_interrupting();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn a_thread_that_did_not_ask_is_left_alone() {
+        let bystander = std::thread::spawn(|| {
+            let mut fds: [rustix::event::PollFd<'_>; 0] = [];
+            let moment = rustix::event::Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+            rustix::event::poll(&mut fds, Some(&moment))
+        });
+        interrupt_blocking_calls();
+        let (read, _write) = rustix::pipe::pipe().unwrap();
+        wait_for_nothing(read.as_fd());
+        assert_eq!(bystander.join().unwrap(), Ok(0));
+        stop_interrupting();
+    }
 }
