@@ -43,6 +43,16 @@ kinds! {
     TransactionDiscarded = "TRANSACTION_DISCARDED", "Changes made inside were thrown away.";
     NetworkConnection = "NETWORK_CONNECTION", "A connection was opened or refused.";
     DnsQuery = "DNS_QUERY", "A name was looked up.";
+    McpSessionStarted = "MCP_SESSION_STARTED", "The proxy began to serve a client.";
+    McpSessionEnded = "MCP_SESSION_ENDED", "The proxy has ended its servers and serves no more.";
+    McpServerStarted = "MCP_SERVER_STARTED", "A server behind the proxy runs.";
+    McpServerFailed = "MCP_SERVER_FAILED", "A server behind the proxy could not be started or used.";
+    McpServerEnded = "MCP_SERVER_ENDED", "A server behind the proxy has ended.";
+    ToolCall = "TOOL_CALL", "A tool was called through the proxy, or was not allowed to be.";
+    ToolListChanged = "TOOL_LIST_CHANGED", "A server offers other tools than it did when they were noted first.";
+    EscalationRequested = "ESCALATION_REQUESTED", "A person was asked whether a call may go on.";
+    EscalationAnswered = "ESCALATION_ANSWERED", "The question got an answer, or its time was over.";
+    PolicyReloaded = "POLICY_RELOADED", "Policies were read again, with or without success.";
     LogRotated = "LOG_ROTATED", "The log goes on in a new file; always the first line of one.";
 }
 

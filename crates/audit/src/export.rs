@@ -28,7 +28,7 @@ const EVENTS: Definition = Definition {
           syscall TEXT, details TEXT NOT NULL)",
 };
 
-const VIEWS: [Definition; 3] = [
+const VIEWS: [Definition; 4] = [
     Definition {
         name: "sandboxes",
         sql: "CREATE VIEW sandboxes AS SELECT c.sandbox_id, c.time AS created, c.tool, \
@@ -57,6 +57,15 @@ const VIEWS: [Definition; 3] = [
               details->>'$.receivedBytes' AS received_bytes, details->>'$.durationMs' AS duration_ms, \
               details->>'$.reason' AS reason FROM events WHERE event = 'NETWORK_CONNECTION' OR \
               (event IN ('POLICY_VIOLATION', 'SYSCALL_BLOCKED') AND host IS NOT NULL)",
+    },
+    Definition {
+        name: "tool_calls",
+        sql: "CREATE VIEW tool_calls AS SELECT seq, time, sandbox_id, details->>'$.serverName' AS server, tool, \
+              coalesce(details->>'$.policyDecision.status', details->>'$.decision') AS decision, \
+              details->>'$.policyDecision.rule' AS rule, details->>'$.policyDecision.reason' AS reason, \
+              coalesce(details->>'$.result.status', details->>'$.result') AS result, \
+              details->>'$.sandboxed' AS sandboxed, details->>'$.durationMs' AS duration_ms, host, path \
+              FROM events WHERE event = 'TOOL_CALL'",
     },
 ];
 

@@ -15,7 +15,7 @@ use crate::file::{self, Backwards, Found};
 use crate::follow::RawFollow;
 use crate::reader::ReadError;
 use crate::segment;
-use crate::view::{Facts, Header, Severity, View};
+use crate::view::{Facts, Header, Severity, View, has_severity_by_kind};
 
 /// Which events are meant. What is not set is not asked; several that are set hold together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +33,8 @@ pub struct Filter {
     pub host: Option<HostPattern>,
     /// This path, or anything below it.
     pub path: Option<String>,
-    /// Events that name this tool, and all events of the sandboxes made for it.
+    /// Events that name this tool (by its own name, or as `SERVER/TOOL`), and all events of the sandboxes made
+    /// for it.
     pub tool: Option<String>,
 }
 
@@ -77,7 +78,8 @@ pub struct Matcher {
     sandboxes_of_tool: HashSet<String>,
     /// One of each must be there.
     needles: Vec<Vec<memmem::Finder<'static>>>,
-    names_tool: memmem::Finder<'static>,
+    names_severity: Option<memmem::Finder<'static>>,
+    names_tool: [memmem::Finder<'static>; 2],
 }
 
 impl Matcher {
@@ -99,10 +101,11 @@ impl Matcher {
         // A line without these keys cannot be meant. Keys are written without escapes.
         let mut needles = Vec::new();
         let key = |text: &'static [u8]| memmem::Finder::new(text);
-        needles.extend(filter.severity.map(|_| vec![key(b"\"severity\":\"")]));
+        let names_severity = filter.severity.map(|_| key(b"\"severity\":\""));
         needles.extend(filter.path.as_ref().map(|_| vec![key(b"\"path\":\"")]));
         needles.extend(filter.host.as_ref().map(|_| vec![key(b"\"host\":\""), key(b"\"name\":\"")]));
-        Self { filter, sandboxes_of_tool: HashSet::new(), needles, names_tool: key(b"\"tool\":\"") }
+        let names_tool = [key(b"\"tool\":\""), key(b"\"toolName\":\"")];
+        Self { filter, sandboxes_of_tool: HashSet::new(), needles, names_severity, names_tool }
     }
 
     /// The event of a line, if it is meant. An error means that the line is no event.
@@ -129,7 +132,7 @@ impl Matcher {
 
     fn may_be_meant(&self, line: &[u8], header: &Header<'_>) -> bool {
         if self.filter.tool.is_some() {
-            let named = self.names_tool.find(line).is_some();
+            let named = self.names_tool.iter().any(|key| key.find(line).is_some());
             let known =
                 || std::str::from_utf8(header.sandbox_id).is_ok_and(|id| self.sandboxes_of_tool.contains(id));
             if !named && !known() {
@@ -141,7 +144,11 @@ impl Matcher {
             }
         }
         let holds = |any: &Vec<memmem::Finder<'_>>| any.iter().any(|needle| needle.find(line).is_some());
-        self.by_header(header.sandbox_id, header.timestamp, header.kind) && self.needles.iter().all(holds)
+        let may_be_grave =
+            |key: &memmem::Finder<'_>| has_severity_by_kind(header.kind) || key.find(line).is_some();
+        self.by_header(header.sandbox_id, header.timestamp, header.kind)
+            && self.needles.iter().all(holds)
+            && self.names_severity.as_ref().is_none_or(may_be_grave)
     }
 
     fn by_header(&self, sandbox: &[u8], timestamp: u64, kind: EventKind) -> bool {
@@ -164,7 +171,10 @@ impl Matcher {
 
     fn is_of_tool(&mut self, sandbox: &str, kind: EventKind, facts: &Facts<'_>) -> bool {
         let Some(tool) = &self.filter.tool else { return true };
-        let named = facts.tool.as_ref().is_some_and(|name| name == tool);
+        let named = facts.tool.as_ref().is_some_and(|name| {
+            let of_server = facts.server.as_ref().and_then(|server| tool.strip_prefix(server.as_ref()));
+            name == tool || of_server.and_then(|rest| rest.strip_prefix('/')) == Some(name)
+        });
         if named && kind == EventKind::SandboxCreated && !sandbox.is_empty() {
             self.sandboxes_of_tool.insert(sandbox.to_owned());
         }

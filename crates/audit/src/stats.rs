@@ -70,6 +70,10 @@ pub struct Stats {
     pub denied_paths: Tally,
     pub blocked_syscalls: Tally,
     pub tools: Tally,
+    /// Calls through the proxy, as `SERVER/TOOL`.
+    pub tool_calls: Tally,
+    /// Those of them that were not allowed.
+    pub tool_calls_refused: Tally,
     durations: Vec<f64>,
 }
 
@@ -87,7 +91,7 @@ impl Stats {
     pub fn add(&mut self, view: &View<'_>) -> Result<(), serde_json::Error> {
         use EventKind::{
             DnsQuery, NetworkConnection, PolicyViolation, ResourceLimitExceeded, SandboxCreated,
-            SandboxDestroyed, SandboxEntered, SandboxExited, SyscallBlocked,
+            SandboxDestroyed, SandboxEntered, SandboxExited, SyscallBlocked, ToolCall,
         };
         self.events += 1;
         *self.kinds.entry(view.event).or_default() += 1;
@@ -127,6 +131,15 @@ impl Stats {
                 self.denied_paths.add_some(facts.path.as_ref());
                 if view.event == SyscallBlocked {
                     self.blocked_syscalls.add_some(facts.syscall.as_ref());
+                }
+            }
+            ToolCall => {
+                if let (Some(server), Some(tool)) = (&facts.server, &facts.tool) {
+                    let name = format!("{server}/{tool}");
+                    self.tool_calls.add(&name);
+                    if facts.is_refused() {
+                        self.tool_calls_refused.add(&name);
+                    }
                 }
             }
             ResourceLimitExceeded => self.limits.add_some(facts.limit.as_ref()),

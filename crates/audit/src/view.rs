@@ -148,7 +148,39 @@ impl<'a> View<'a> {
             facts.name = None;
         }
         facts.host = facts.host.or(facts.name.take());
+        // What says more of itself is taken at its word.
+        facts.severity = facts.severity.max(severity_of(self.event, &facts));
         Ok(facts)
+    }
+}
+
+/// Events of these kinds may have a severity without naming one.
+pub(crate) fn has_severity_by_kind(kind: EventKind) -> bool {
+    use EventKind::{
+        EscalationAnswered, EscalationRequested, McpServerFailed, PolicyReloaded, ToolCall, ToolListChanged,
+    };
+    matches!(
+        kind,
+        EscalationAnswered
+            | EscalationRequested
+            | McpServerFailed
+            | PolicyReloaded
+            | ToolCall
+            | ToolListChanged
+    )
+}
+
+/// How grave it is at least, by what it is.
+fn severity_of(kind: EventKind, facts: &Facts<'_>) -> Option<Severity> {
+    match kind {
+        EventKind::ToolCall if facts.is_refused() => Some(Severity::Medium),
+        EventKind::McpServerFailed | EventKind::ToolListChanged => Some(Severity::Medium),
+        EventKind::EscalationRequested => Some(Severity::Medium),
+        EventKind::EscalationAnswered if facts.is_refused() => Some(Severity::Medium),
+        EventKind::EscalationAnswered => Some(Severity::Low),
+        EventKind::PolicyReloaded if facts.outcome.as_deref() == Some("failed") => Some(Severity::Medium),
+        EventKind::PolicyReloaded => Some(Severity::Low),
+        _ => None,
     }
 }
 
@@ -160,6 +192,8 @@ pub struct Facts<'a> {
     pub host: Option<Cow<'a, str>>,
     pub path: Option<Cow<'a, str>>,
     pub tool: Option<Cow<'a, str>>,
+    /// The server behind the proxy that has the tool.
+    pub server: Option<Cow<'a, str>>,
     /// The name of the system call.
     pub syscall: Option<Cow<'a, str>>,
     pub decision: Option<Cow<'a, str>>,
@@ -171,6 +205,7 @@ pub struct Facts<'a> {
     pub exit_code: Option<i64>,
     pub duration_ms: Option<f64>,
     name: Option<Cow<'a, str>>,
+    status: Option<Cow<'a, str>>,
 }
 
 #[derive(Default)]
@@ -209,18 +244,39 @@ impl<'de> Deserialize<'de> for Details<'de> {
     }
 }
 
+impl Facts<'_> {
+    /// Did the decision, or what came of it, mean no?
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        let said = [&self.decision, &self.outcome].into_iter().flatten();
+        said.into_iter().any(|word| matches!(word.as_ref(), "deny" | "denied" | "refused" | "blocked"))
+    }
+}
+
 impl<'de> Facts<'de> {
     fn take<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         let place = match key {
             "host" => &mut self.host,
             "path" => &mut self.path,
-            "tool" => &mut self.tool,
+            "tool" | "toolName" => &mut self.tool,
+            "serverName" => &mut self.server,
+            "status" => &mut self.status,
             "syscall" => &mut self.syscall,
             "name" => &mut self.name,
             "decision" => &mut self.decision,
             "outcome" => &mut self.outcome,
             "limit" => &mut self.limit,
             "remedy" => &mut self.remedy,
+            "policyDecision" => {
+                let Loose(value) = map.next_value()?;
+                self.decision = value.status();
+                return Ok(());
+            }
+            "result" => {
+                let Loose(value) = map.next_value()?;
+                self.outcome = value.status();
+                return Ok(());
+            }
             "severity" | "count" | "exitCode" | "durationMs" => {
                 let Loose(value) = map.next_value()?;
                 match (key, value) {
@@ -269,6 +325,15 @@ impl<'a> Part<'a> {
         match self {
             Part::Text(text) => Some(text),
             Part::Facts(facts) => facts.name,
+            _ => None,
+        }
+    }
+
+    /// A text, or how it went with what an object tells more about.
+    fn status(self) -> Option<Cow<'a, str>> {
+        match self {
+            Part::Text(text) => Some(text),
+            Part::Facts(facts) => facts.status,
             _ => None,
         }
     }

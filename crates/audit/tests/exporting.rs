@@ -126,6 +126,9 @@ fn log(dir: &Dir) -> Vec<Vec<u8>> {
     log.append(&new(EventKind::DnsQuery, "sb-1").with("name", "example.com").with("answer", "addresses"))
         .unwrap();
     log.append(&event(1).with("long", "x y ".repeat(900)).with("text", "\u{202e}\"\\\n")).unwrap();
+    let call = new(EventKind::ToolCall, "sb-1").with("serverName", "files").with("toolName", "read");
+    let decision = json!({ "status": "deny", "rule": "r", "reason": "why" });
+    log.append(&call.with("policyDecision", decision).with("result", json!({ "status": "denied" }))).unwrap();
     let exited = new(EventKind::SandboxExited, "sb-1").with("exitCode", 3).with("outcome", "exited");
     log.append(&exited.with("durationMs", 12).with("violations", 4)).unwrap();
     common::lines(&dir.log())
@@ -144,7 +147,8 @@ q = lambda s: db.execute(s).fetchall()\n\
 print(json.dumps({'events': q('SELECT * FROM events ORDER BY seq'), \
 'sandboxes': q('SELECT sandbox_id, tool, command, outcome, exit_code, duration_ms FROM sandboxes'), \
 'violations': q('SELECT severity, description, path, host, syscall, remedy FROM violations'), \
-'connections': q('SELECT decision, host, port FROM connections')}))";
+'connections': q('SELECT decision, host, port FROM connections'), \
+'calls': q('SELECT server, tool, decision, rule, reason, result FROM tool_calls')}))";
     let Some(found) = asked(&path, script) else { return };
     let rows = found["events"].as_array().unwrap();
     assert_eq!(rows.len(), lines.len());
@@ -167,6 +171,7 @@ print(json.dumps({'events': q('SELECT * FROM events ORDER BY seq'), \
     );
     let connections = json!([["refused", "bad.example.com", 443], ["allowed", "example.com", 443]]);
     assert_eq!(found["connections"], connections);
+    assert_eq!(found["calls"], json!([["files", "read", "deny", "r", "why", "denied"]]));
 }
 
 #[test]

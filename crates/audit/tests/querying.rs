@@ -310,3 +310,54 @@ fn asking_stops_when_it_is_told_to() {
     .unwrap();
     assert_eq!(seen, [5, 4]);
 }
+
+/// A call as the proxy records it; what the arguments say is nobody's fact.
+fn call(server: &str, tool: &str, decision: &str, result: &str) -> NewEvent {
+    NewEvent::new(EventKind::ToolCall, "sb-1")
+        .with("serverName", server)
+        .with("toolName", tool)
+        .with("arguments", json!({ "host": "elsewhere.org", "path": "/secret", "severity": "CRITICAL" }))
+        .with("policyDecision", json!({ "status": decision, "rule": "r", "reason": "because" }))
+        .with("result", json!({ "status": result }))
+}
+
+#[test]
+fn calls_through_the_proxy_are_found_by_tool_severity_host_and_path() {
+    let dir = Dir::new();
+    let log = Log::open(&dir.log()).unwrap();
+    let new = |kind| NewEvent::new(kind, "sb-1").with("serverName", "files");
+    log.append_all(&[
+        call("files", "read_file", "allow", "success").with("path", "/w/a"),
+        call("files", "read_file", "deny", "denied").with("path", "/etc/x"),
+        call("web", "fetch", "allow", "success").with("host", "a.example.com"),
+        call("web", "read_file", "allow", "denied").with("severity", "HIGH"),
+        new(EventKind::McpServerFailed),
+        new(EventKind::McpServerStarted),
+        new(EventKind::EscalationAnswered).with("toolName", "read_file").with("decision", "approved"),
+        new(EventKind::EscalationAnswered).with("toolName", "write_file").with("decision", "denied"),
+        NewEvent::new(EventKind::PolicyReloaded, "").with("outcome", "failed"),
+        NewEvent::new(EventKind::PolicyReloaded, "").with("outcome", "loaded"),
+    ])
+    .unwrap();
+    let found = |filter: Filter| {
+        let (found, unreadable) = ask(&dir.log(), &filter);
+        assert!(unreadable.is_empty());
+        found
+    };
+    let tool = |name: &str| found(Filter { tool: Some(name.to_owned()), ..Filter::default() });
+    assert_eq!(tool("read_file"), [1, 2, 4, 7]);
+    assert_eq!(tool("files/read_file"), [1, 2, 7]);
+    assert_eq!(tool("web/fetch"), [3]);
+    assert_eq!(tool("web"), Vec::<u64>::new());
+    let severity = |least| found(Filter { severity: Some(least), ..Filter::default() });
+    assert_eq!(severity(Severity::Low), [2, 4, 5, 7, 8, 9, 10]);
+    assert_eq!(severity(Severity::Medium), [2, 4, 5, 8, 9]);
+    assert_eq!(severity(Severity::High), [4]);
+    assert_eq!(severity(Severity::Critical), Vec::<u64>::new());
+    let host = HostPattern::from("*.example.com");
+    assert_eq!(found(Filter { host: Some(host), ..Filter::default() }), [3]);
+    let host = HostPattern::from("elsewhere.org");
+    assert_eq!(found(Filter { host: Some(host), ..Filter::default() }), Vec::<u64>::new());
+    assert_eq!(found(Filter { path: Some("/etc".to_owned()), ..Filter::default() }), [2]);
+    assert_eq!(found(Filter { path: Some("/secret".to_owned()), ..Filter::default() }), Vec::<u64>::new());
+}

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod host;
+pub mod lasting;
 pub mod load;
 pub mod network;
 pub mod path;

@@ -3,7 +3,7 @@
 
 mod check;
 mod decode;
-mod document;
+pub mod document;
 
 use std::{
     fs::File,
@@ -60,7 +60,7 @@ impl LoadError {
         text
     }
 
-    fn unplaced(file: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn unplaced(file: &Path, message: impl Into<String>, hint: impl Into<String>) -> Self {
         let (message, hint) = (message.into(), Some(hint.into()));
         LoadError { file: file.to_owned(), line: None, column: None, message, hint }
     }
@@ -76,26 +76,34 @@ pub struct Loaded {
 
 /// An error at a byte of the text, not yet translated to line and column.
 #[derive(Debug)]
-struct Fault {
-    offset: Option<usize>,
-    message: String,
-    hint: Option<String>,
+pub struct Fault {
+    pub offset: Option<usize>,
+    pub message: String,
+    pub hint: Option<String>,
 }
 
 impl Fault {
-    fn at(offset: usize, message: impl Into<String>) -> Self {
+    pub fn at(offset: usize, message: impl Into<String>) -> Self {
         Fault { offset: Some(offset), message: message.into(), hint: None }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// With the line and the column in the text it was found in.
+    pub fn placed(self, text: &str, file: &Path) -> LoadError {
+        let (line, column) = self.offset.map(|offset| position(text, offset)).unzip();
+        LoadError { file: file.to_owned(), line, column, message: self.message, hint: self.hint }
     }
 }
 
 /// Reads and checks a policy file. Only regular files are read, and no more than 1 MiB.
 pub fn load_file(file: &Path) -> Result<Loaded, LoadError> {
-    let text = read(file)?;
+    let names: Vec<&str> = profile::builtin().iter().map(|profile| profile.name).collect();
+    let missing = format!("check the path, or use a built-in profile: {}", names.join(", "));
+    let text = read(file, Sort { noun: "a policy", largest: LARGEST, if_missing: &missing })?;
     parse(&text, Format::of(file, &text), file)
 }
 
@@ -118,7 +126,7 @@ pub fn parse(text: &str, format: Format, file: &Path) -> Result<Loaded, LoadErro
         };
         let policy = decode::policy(&tree)?;
         let warnings = check::check(&policy, &tree)?;
-        Ok((policy, warnings))
+        Ok::<_, Fault>((policy, warnings))
     })();
     match outcome {
         Ok((policy, warnings)) => {
@@ -128,10 +136,7 @@ pub fn parse(text: &str, format: Format, file: &Path) -> Result<Loaded, LoadErro
             };
             Ok(Loaded { policy, warnings: warnings.into_iter().map(place).collect() })
         }
-        Err(Fault { offset, message, hint }) => {
-            let (line, column) = offset.map(|offset| position(text, offset)).unzip();
-            Err(LoadError { file: file.to_owned(), line, column, message, hint })
-        }
+        Err(fault) => Err(fault.placed(text, file)),
     }
 }
 
@@ -141,15 +146,22 @@ pub fn position(text: &str, offset: usize) -> (usize, usize) {
     before.fold((1, 1), |(line, column), (_, c)| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
 }
 
-fn read(file: &Path) -> Result<String, LoadError> {
+/// What sort of file is read, for what is said when it cannot be.
+#[derive(Debug, Clone, Copy)]
+pub struct Sort<'a> {
+    /// With its article.
+    pub noun: &'a str,
+    pub largest: u64,
+    /// What to do when it is not there.
+    pub if_missing: &'a str,
+}
+
+/// The text of a file. Only regular files are read, and no more than is sensible.
+pub fn read(file: &Path, sort: Sort<'_>) -> Result<String, LoadError> {
     // Without O_NONBLOCK the open of a FIFO would wait for somebody to write to it.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let handle = rustix::fs::open(file, flags, Mode::empty()).map_err(|error| match error {
-        rustix::io::Errno::NOENT => {
-            let names: Vec<&str> = profile::builtin().iter().map(|profile| profile.name).collect();
-            let hint = format!("check the path, or use a built-in profile: {}", names.join(", "));
-            LoadError::unplaced(file, "there is no such file", hint)
-        }
+        rustix::io::Errno::NOENT => LoadError::unplaced(file, "there is no such file", sort.if_missing),
         error => unreadable(file, error.into()),
     })?;
     let stat = rustix::fs::fstat(&handle).map_err(|error| unreadable(file, error.into()))?;
@@ -158,19 +170,21 @@ fn read(file: &Path) -> Result<String, LoadError> {
             FileType::Directory => "this is a directory",
             _ => "this is not a regular file",
         };
-        return Err(LoadError::unplaced(file, message, "a policy is a regular .toml or .json file"));
+        let hint = format!("{} is a regular .toml or .json file", sort.noun);
+        return Err(LoadError::unplaced(file, message, hint));
     }
     let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
-    if size <= LARGEST {
+    if size <= sort.largest {
         // The file may grow, and files in /proc say they are empty: the limit counts what is read.
         File::from(handle)
-            .take(LARGEST + 1)
+            .take(sort.largest + 1)
             .read_to_end(&mut bytes)
             .map_err(|error| unreadable(file, error))?;
     }
-    if size > LARGEST || u64::try_from(bytes.len()).unwrap_or(u64::MAX) > LARGEST {
-        return Err(LoadError::unplaced(file, "larger than 1 MiB", "a policy is a few kilobytes of text"));
+    if size > sort.largest || u64::try_from(bytes.len()).unwrap_or(u64::MAX) > sort.largest {
+        let hint = format!("{} is a few kilobytes of text", sort.noun);
+        return Err(LoadError::unplaced(file, format!("larger than {} MiB", sort.largest >> 20), hint));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();

@@ -100,6 +100,10 @@ pub struct FilesystemPolicy {
     pub read_only_paths: Vec<PathBuf>,
     /// Visible and writable, at the same path as on the host.
     pub read_write_paths: Vec<PathBuf>,
+    /// Visible directories whose changes are private: what is written goes to private storage and vanishes at the
+    /// end, the host's files stay as they are. For caches. What is not there is passed over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layered_paths: Vec<PathBuf>,
     /// Neither readable nor writable, also below an allowed path, also when created later. Denied wins.
     pub denied_paths: Vec<PathBuf>,
     /// Not to be seen: an empty directory, or a file without content, lies there. What is listed below such a

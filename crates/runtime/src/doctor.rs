@@ -5,10 +5,10 @@ use std::{fmt, fs, path::PathBuf};
 
 use lazaret_policy::{Policy, schema::Level};
 use lazaret_sandbox::{
-    Enforcement, Layer,
+    Enforcement, Layer, Spec,
     linux::{
         cgroup::Cgroup,
-        launch::{LaunchError, launch},
+        launch::{Birth, LaunchError, Stem, launch},
         sys,
     },
     spec::Group,
@@ -66,15 +66,19 @@ pub fn examine() -> Findings {
 
 /// What was in force, and what stood in the way of more.
 fn try_out() -> (Enforcement, Option<LaunchError>) {
-    let (mut enforcement, failure) = try_sandbox();
-    let limits = Group { memory: Some(64 << 20), tasks: Some(64), cpu_time_ms: Some(1), ..Group::default() };
-    if Cgroup::make(&limits).is_ok() {
+    let (mut enforcement, failure) = try_sandbox(Birth::Here);
+    if Cgroup::make(&some_limits()).is_ok() {
         enforcement.add(Layer::Cgroup);
     }
     if try_layer() {
         enforcement.add(Layer::Overlay);
     }
     (enforcement, failure)
+}
+
+/// To see whether there can be any.
+pub(crate) fn some_limits() -> Group {
+    Group { memory: Some(64 << 20), tasks: Some(64), cpu_time_ms: Some(1), ..Group::default() }
 }
 
 /// Can a directory be made copy-on-write?
@@ -109,17 +113,19 @@ fn plain_request() -> Request {
     }
 }
 
-fn try_sandbox() -> (Enforcement, Option<LaunchError>) {
+/// What is in force in a sandbox that is never let go; where none can be built, in what is left, and why.
+pub(crate) fn try_sandbox(birth: Birth<'_>) -> (Enforcement, Option<LaunchError>) {
+    let build = |spec: &Spec| -> Result<Enforcement, LaunchError> {
+        let stem = Stem::start_in(birth, spec.namespaces, spec.identity, None)?;
+        Ok(stem.grow(birth, spec, || Ok::<_, LaunchError>(()))?.enforcement())
+    };
     let request = plain_request();
     let Ok(lowered) = lower::lower(&request) else { return (Enforcement::default(), None) };
-    match launch(&lowered.spec, || Ok::<_, LaunchError>(())) {
-        Ok(sandbox) => (sandbox.enforcement(), None),
+    match build(&lowered.spec) {
+        Ok(enforcement) => (enforcement, None),
         Err(failure) => {
             let weaker = lower::without_namespaces(&lowered, &request.policy);
-            let enforcement = launch(&weaker.spec, || Ok::<_, LaunchError>(()))
-                .map(|sandbox| sandbox.enforcement())
-                .unwrap_or_default();
-            (enforcement, Some(failure))
+            (build(&weaker.spec).unwrap_or_default(), Some(failure))
         }
     }
 }
@@ -128,7 +134,19 @@ fn finding(layer: Layer, enforcement: &Enforcement, failure: Option<&LaunchError
     if enforcement.has(layer) {
         return Finding { layer: layer.name(), available: true, reason: None, fix: None, weaker: None };
     }
-    let (reason, fix) = match layer {
+    let (reason, fix) = why_not(layer, failure);
+    Finding {
+        layer: layer.name(),
+        available: false,
+        reason: Some(reason),
+        fix: Some(fix),
+        weaker: Some(layer.weaker_without()),
+    }
+}
+
+/// The likely cause, and what mends it.
+pub(crate) fn why_not(layer: Layer, failure: Option<&LaunchError>) -> (String, String) {
+    match layer {
         Layer::Landlock => (
             "the kernel has no Landlock, or it is not among the active security modules".to_owned(),
             "use Linux 5.13 or newer and add landlock to the lsm= kernel parameter".to_owned(),
@@ -149,13 +167,6 @@ fn finding(layer: Layer, enforcement: &Enforcement, failure: Option<&LaunchError
             "use Linux 6.6 or newer (user attributes on tmpfs), with the overlay module loaded".to_owned(),
         ),
         _ => why_no_namespaces(failure),
-    };
-    Finding {
-        layer: layer.name(),
-        available: false,
-        reason: Some(reason),
-        fix: Some(fix),
-        weaker: Some(layer.weaker_without()),
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod alert;
 pub mod approvals;
+pub mod availability;
 mod conclude;
 pub mod configuration;
 pub mod doctor;
@@ -39,6 +40,7 @@ mod trace;
 mod view;
 mod watch;
 
+pub use availability::{Availability, availability, availability_here};
 pub use lazaret_sandbox::linux::{
     launch::Stem,
     launcher::{self, Launcher, LauncherError},

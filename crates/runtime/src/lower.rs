@@ -121,6 +121,7 @@ pub fn lower(request: &Request) -> Result<Lowered, LowerError> {
     view.denied()?;
     view.listed(&policy.filesystem.read_write_paths, Access::ReadWrite)?;
     view.listed(&policy.filesystem.read_only_paths, Access::ReadOnly)?;
+    view.layered(&policy.filesystem.layered_paths)?;
     view.toolchains();
     view.merged_links();
     view.root_path()?;

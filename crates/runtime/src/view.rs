@@ -389,7 +389,9 @@ impl View<'_> {
             above.map(|(at, _)| at.as_os_str().len()).max()
         };
         let Some(shown) = deepest(&shows) else { return false };
-        deepest(&|node| matches!(node, Node::Hidden(_))).is_none_or(|hidden| hidden < shown)
+        // What the host has below a directory of the sandbox's own is not there.
+        deepest(&|node| matches!(node, Node::Hidden(_) | Node::Private { .. }))
+            .is_none_or(|hidden| hidden < shown)
     }
 
     /// Is something of the host bound inside this directory?

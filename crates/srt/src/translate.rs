@@ -7,6 +7,7 @@ use std::{
 
 use lazaret_policy::{
     Policy,
+    lasting::{GIT_CONFIG, PROTECTED},
     network::Rules,
     schema::{self, Level, OnEscape, ProxyRoute, UnixSockets},
 };
@@ -16,38 +17,6 @@ use crate::{
     settings::{Credentials, Filesystem, Mode, Network, PathEntry, Settings},
 };
 
-/// Files and directories that are never written, as in srt; those of a repository only in one that was there
-/// before the command.
-const PROTECTED: [&str; 20] = [
-    ".gitconfig",
-    ".gitmodules",
-    ".bashrc",
-    ".bash_profile",
-    ".zshrc",
-    ".zprofile",
-    ".profile",
-    ".ripgreprc",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".claude/commands",
-    ".claude/agents",
-    ".git/hooks",
-    ".git/modules/**/hooks",
-    // These say where the hooks and the config are; so does a `.git` that is a file.
-    ".git",
-    ".git/commondir",
-    ".git/modules/**/commondir",
-    ".git/worktrees/*/commondir",
-    ".git/worktrees/*/gitdir",
-];
-const GIT_CONFIG: [&str; 5] = [
-    ".git/config",
-    ".git/config.worktree",
-    ".git/modules/**/config",
-    ".git/modules/**/config.worktree",
-    ".git/worktrees/*/config.worktree",
-];
 /// Writable without being listed, where they exist.
 const OWN_TEMPORARY: &str = "/tmp/claude";
 const CONVENIENT: [&str; 2] = [".npm/_logs", ".claude/debug"];

@@ -75,6 +75,7 @@ impl Tally {
                 vec![(Vec::new(), self.lifetime.clone())],
             ),
             self.tool_runs.family("lazaret_tool_runs_total", "Commands that ran under the name of a tool."),
+            self.tool_calls.family("lazaret_tool_calls_total", "Calls of tools through the proxy."),
         ]
     }
 

@@ -16,6 +16,7 @@ use crate::event::{Event, EventKind};
 /// Most values of a label that is not from a list of our own.
 const MOST_NAMES: usize = 50;
 const MOST_CALLS: usize = 200;
+const MOST_CALLED_TOOLS: usize = 400;
 /// Most sandboxes that are thought to run at once; beyond, the oldest is taken for lost.
 const MOST_RUNNING: usize = 10_000;
 /// So many that have ended are remembered one by one.
@@ -62,6 +63,7 @@ pub struct Tally {
     pub(super) created: Table,
     pub(super) ended: Table,
     pub(super) tool_runs: Table,
+    pub(super) tool_calls: Table,
     pub(super) violations: Table,
     pub(super) syscalls: Table,
     pub(super) limits: Table,
@@ -108,6 +110,7 @@ impl Tally {
             created: Table::new(&["level", "profile"], MOST_NAMES),
             ended: Table::new(&["outcome"], MOST_NAMES).expecting(outcomes.map(|outcome| vec![outcome])),
             tool_runs: Table::new(&["outcome", "tool"], 3 * MOST_NAMES),
+            tool_calls: Table::new(&["decision", "result", "server", "tool"], MOST_CALLED_TOOLS),
             violations: Table::new(&["type", "severity"], MOST_NAMES).expecting(every_violation),
             syscalls: Table::new(&["syscall"], MOST_CALLS),
             limits: Table::new(&["limit"], MOST_NAMES),
@@ -155,6 +158,7 @@ impl Tally {
             EventKind::SandboxDestroyed => self.destroyed(event),
             EventKind::PolicyViolation | EventKind::SyscallBlocked => self.violation(event),
             EventKind::NetworkConnection => self.connection(event),
+            EventKind::ToolCall => self.tool_call(event),
             EventKind::EscapeAttempt => self.escapes += 1,
             EventKind::ResourceLimitExceeded => {
                 self.limits.add(&[text(&event.details, "limit").unwrap_or("unknown")], 1);
@@ -268,6 +272,24 @@ impl Tally {
         self.failed_connections = self.failed_connections.saturating_add(carried.failed);
         self.network_bytes.add(&["sent"], carried.sent);
         self.network_bytes.add(&["received"], carried.received);
+    }
+
+    fn tool_call(&mut self, event: &Event) {
+        let details = &event.details;
+        // Either a word or an object that says more.
+        let status = |key: &str| match details.get(key) {
+            Some(Value::Object(more)) => text(more, "status"),
+            _ => text(details, key),
+        };
+        let decision = status("policyDecision").or_else(|| text(details, "decision"));
+        let name = |key| text(details, key).unwrap_or("unknown");
+        let labels = [
+            decision.unwrap_or("unknown"),
+            status("result").unwrap_or("unknown"),
+            name("serverName"),
+            name("toolName"),
+        ];
+        self.tool_calls.add(&labels, 1);
     }
 
     fn command_ended(&mut self, event: &Event) {

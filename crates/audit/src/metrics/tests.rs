@@ -272,3 +272,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn calls_of_tools_are_counted_by_what_became_of_them_and_names_are_bounded() {
+    let call = |decision: Json, result: Json, tool: &str| {
+        let details =
+            json!({ "serverName": "files", "toolName": tool, "policyDecision": decision, "result": result });
+        event(EventKind::ToolCall, "a", 5, details)
+    };
+    let mut tally = tally(&[
+        call(json!({ "status": "allow" }), json!({ "status": "success" }), "read"),
+        call(json!("allow"), json!("success"), "read"),
+        call(json!({ "status": "deny" }), json!({ "status": "denied" }), "read"),
+        event(EventKind::ToolCall, "a", 6, json!({ "decision": "escalate" })),
+    ]);
+    let line = |labels: &str| format!("lazaret_tool_calls_total{{{labels}}}");
+    let allowed = line("decision=\"allow\",result=\"success\",server=\"files\",tool=\"read\"");
+    let denied = line("decision=\"deny\",result=\"denied\",server=\"files\",tool=\"read\"");
+    let unknown = line("decision=\"escalate\",result=\"unknown\",server=\"unknown\",tool=\"unknown\"");
+    assert_eq!([&allowed, &denied, &unknown].map(|line| value(&tally, line)), [2.0, 1.0, 1.0]);
+    (0..5000).for_each(|n| tally.count(&call(json!("allow"), json!("success"), &format!("t{n}"))));
+    let text = text(&tally.families(&telling(0)), Format::Prometheus);
+    assert!(text.lines().filter(|line| line.starts_with("lazaret_tool_calls_total")).count() < 410);
+    let other = line("decision=\"allow\",result=\"success\",server=\"files\",tool=\"other\"");
+    assert!(value(&tally, &other) > 4500.0);
+}

@@ -85,6 +85,7 @@ impl Findings<'_> {
         for (key, list) in [
             ("readOnlyPaths", &filesystem.read_only_paths),
             ("readWritePaths", &filesystem.read_write_paths),
+            ("layeredPaths", &filesystem.layered_paths),
             ("deniedPaths", &filesystem.denied_paths),
             ("hiddenPaths", &filesystem.hidden_paths),
             ("hiddenPatterns", &filesystem.hidden_patterns),

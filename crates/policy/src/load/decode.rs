@@ -20,7 +20,7 @@ pub(super) fn policy(tree: &Node) -> Result<Policy, Fault> {
 }
 
 #[derive(Debug)]
-pub(super) struct DecodeError {
+pub struct DecodeError {
     /// From the innermost key outwards.
     path: Vec<String>,
     offset: Option<usize>,

@@ -1,5 +1,5 @@
 //! A JSON or TOML text as one tree in which every key and value knows where it stands. Syntax only:
-//! what the keys mean is decided in [`super::decode`] and [`super::check`].
+//! what the keys mean is decided elsewhere, for a policy in `decode` and `check`.
 
 use std::collections::HashSet;
 
@@ -10,15 +10,16 @@ use super::Fault;
 /// A policy is three levels deep. The bound keeps hostile input from exhausting the stack.
 const DEEPEST: usize = 32;
 
+/// A value and its place.
 #[derive(Debug)]
-pub(super) struct Node {
+pub struct Node {
     /// Where the value begins, in bytes.
     pub offset: usize,
     pub value: Value,
 }
 
 #[derive(Debug)]
-pub(super) enum Value {
+pub enum Value {
     Null,
     Bool(bool),
     Unsigned(u64),
@@ -31,7 +32,7 @@ pub(super) enum Value {
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub struct Entry {
     pub key: String,
     /// Where the key begins, in bytes.
     pub offset: usize,
@@ -39,7 +40,8 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    fn child(&self, key: &str) -> Option<&Node> {
+    /// The value under a key, or the element of a list by its number.
+    pub fn child(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Table(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node),
             Value::List(items) => items.get(key.parse::<usize>().ok()?),
@@ -70,10 +72,10 @@ impl Node {
 }
 
 fn too_deep(offset: usize) -> Fault {
-    Fault::at(offset, "nested too deeply for a policy")
+    Fault::at(offset, "nested too deeply")
 }
 
-pub(super) fn from_toml(text: &str) -> Result<Node, Fault> {
+pub fn from_toml(text: &str) -> Result<Node, Fault> {
     let root = DeTable::parse(text).map_err(|error| Fault {
         offset: error.span().map(|span| span.start),
         message: format!("not valid TOML: {}", error.message()),
@@ -125,7 +127,7 @@ fn toml_node(offset: usize, value: &DeValue<'_>, depth: usize) -> Result<Node, F
     Ok(Node { offset, value })
 }
 
-pub(super) fn from_json(text: &str) -> Result<Node, Fault> {
+pub fn from_json(text: &str) -> Result<Node, Fault> {
     // serde_json judges the syntax, iteratively and with good messages; the scanner only finds places.
     serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|error| {
         let full = error.to_string();
@@ -137,6 +139,72 @@ pub(super) fn from_json(text: &str) -> Result<Node, Fault> {
         }
     })?;
     Scanner { text, at: 0 }.value(0)
+}
+
+/// JSON as people write it in editors: comments, and a comma after the last element, are passed over.
+pub fn from_jsonc(text: &str) -> Result<Node, Fault> {
+    from_json(&without_comments(text)?)
+}
+
+/// The same text with blanks for comments and for commas before a closing bracket, so that every place stays
+/// where it was.
+fn without_comments(text: &str) -> Result<String, Fault> {
+    let bytes = text.as_bytes();
+    let mut clean = bytes.to_vec();
+    let mut blank = |from: usize, to: usize| {
+        for byte in clean.iter_mut().take(to).skip(from).filter(|byte| **byte != b'\n') {
+            *byte = b' ';
+        }
+    };
+    let find = |from: usize, end: &str| text.get(from..).and_then(|rest| rest.find(end)).map(|at| from + at);
+    let mut comma = None;
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match (byte, bytes.get(at + 1)) {
+            (b'"', _) => {
+                comma = None;
+                at = end_of_string(bytes, at);
+                continue;
+            }
+            (b'/', Some(b'/')) => {
+                let end = find(at, "\n").unwrap_or(bytes.len());
+                blank(at, end);
+                at = end;
+                continue;
+            }
+            (b'/', Some(b'*')) => {
+                let Some(end) = find(at + 2, "*/") else {
+                    return Err(Fault::at(at, "this comment has no end").hint("end it with `*/`"));
+                };
+                blank(at, end + 2);
+                at = end + 2;
+                continue;
+            }
+            (b',', _) => comma = Some(at),
+            (b'}' | b']', _) => {
+                if let Some(comma) = comma.take() {
+                    blank(comma, comma + 1);
+                }
+            }
+            (b' ' | b'\t' | b'\r' | b'\n', _) => {}
+            _ => comma = None,
+        }
+        at += 1;
+    }
+    String::from_utf8(clean).map_err(|_| Fault::at(0, "not UTF-8"))
+}
+
+/// Behind the closing quotation mark, or the end of the text.
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'\\' => at += 2,
+            b'"' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
 }
 
 /// The byte offset of a line and a column counted in bytes, both from one.
@@ -285,6 +353,22 @@ mod tests {
         assert_eq!(tree.offset_of(&["a", "b", "1"]), toml.find("\"x").unwrap());
         assert_eq!(tree.offset_of(&["a", "b", "2", "c"]), toml.find('2').unwrap());
         assert_eq!(tree.entries(&["a"])[0].offset, toml.find("b =").unwrap());
+    }
+
+    #[test]
+    fn comments_and_last_commas_are_blanks() {
+        let text =
+            "{ // ü \"x\": {\n \"a\": [1, /* , ] */ 2 , ], \"b\": \"// no, /* comment */ ,]\\\"\", // end\n}";
+        let tree = from_jsonc(text).unwrap();
+        assert_eq!(tree.offset_of(&["a", "1"]), text.find("2 ,").unwrap());
+        assert!(
+            matches!(&tree.child("b").unwrap().value, Value::Text(b) if b == "// no, /* comment */ ,]\"")
+        );
+        for wrong in
+            ["{ /* ", "[1,,]", "[,]", "{,}", "{} /", "[1 /*/ 2]", "{\"a\": 1 \"b\": 2,}", "[\"a", ","]
+        {
+            assert!(from_jsonc(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -8,13 +8,40 @@ use std::{
 
 use lazaret_sandbox::spec::{Access, Exec, Kind, Owner};
 
-use super::{Node, View, mount_points};
+use super::{Node, View, is_kernel_made, is_of_system, mount_points};
 use crate::{
     lower::LowerError,
     paths::{Found, is_at_or_below, look},
 };
 
 impl View<'_> {
+    /// Directories that are layers whatever becomes of the writable ones. They are conveniences: what cannot be
+    /// one stays as it is seen without.
+    pub fn layered(&mut self, paths: &[PathBuf]) -> Result<(), LowerError> {
+        let mounts = if paths.is_empty() { Vec::new() } else { mount_points() };
+        for path in paths {
+            let expanded = self.expand(path)?;
+            let Ok(found) = look(&expanded) else { continue };
+            let below = |mount: &PathBuf| *mount != found.path && is_at_or_below(mount, &found.path);
+            if let Some(mount) = mounts.iter().find(|mount| below(mount)) {
+                let (path, mount) = (expanded.display(), mount.display());
+                self.notes.push(format!("{path} is no private layer: {mount} is mounted below it"));
+                continue;
+            }
+            let system = is_of_system(&found.path) || is_kernel_made(&found.path);
+            if found.kind != Kind::Directory || found.path == Path::new("/") || system {
+                self.notes.push(format!(
+                    "{} is no private layer: only a directory of the caller's can be one",
+                    expanded.display()
+                ));
+                continue;
+            }
+            self.link_to(&expanded, &found.path);
+            self.bind(found, Access::CopyOnWrite);
+        }
+        Ok(())
+    }
+
     /// Every writable path becomes a layer of its own, and so does everything that is mounted below one.
     pub fn copy_on_write(&mut self) -> Result<(), LowerError> {
         let is_writable = |node: &Node| matches!(node, Node::Bind { access: Access::ReadWrite, .. });

@@ -29,6 +29,7 @@ impl View<'_> {
         let filesystem = &self.request.policy.filesystem;
         let listed = filesystem.read_only_paths.iter().chain(&filesystem.read_write_paths);
         let listed: Vec<PathBuf> = listed
+            .chain(&filesystem.layered_paths)
             .filter(|path| *path != Path::new("/"))
             .filter_map(|path| canonical(&self.expand(path).ok()?).ok())
             .collect();

@@ -1,0 +1,36 @@
+//! Names whose content acts on later: what a shell, an editor, an agent or git executes when it next runs, outside
+//! of any sandbox. For `protectedNames`.
+
+/// Files and directories that are never written, as in srt; those of a repository only in one that was there
+/// before the command.
+pub const PROTECTED: [&str; 20] = [
+    ".gitconfig",
+    ".gitmodules",
+    ".bashrc",
+    ".bash_profile",
+    ".zshrc",
+    ".zprofile",
+    ".profile",
+    ".ripgreprc",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+    ".claude/commands",
+    ".claude/agents",
+    ".git/hooks",
+    ".git/modules/**/hooks",
+    // These say where the hooks and the config are; so does a `.git` that is a file.
+    ".git",
+    ".git/commondir",
+    ".git/modules/**/commondir",
+    ".git/worktrees/*/commondir",
+    ".git/worktrees/*/gitdir",
+];
+/// The configuration of a repository, which can name programs to run.
+pub const GIT_CONFIG: [&str; 5] = [
+    ".git/config",
+    ".git/config.worktree",
+    ".git/modules/**/config",
+    ".git/modules/**/config.worktree",
+    ".git/worktrees/*/config.worktree",
+];
