@@ -5,9 +5,14 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod classify;
+pub mod escalation;
 pub mod facts;
+pub mod judge;
 pub mod verdict;
 
 pub use call::{Call, Hints, Tool};
+pub use classify::{Lookups, Refusal, Surroundings, classify};
 pub use facts::{Access, Facts, HostFact, HostKind, PathFact, Place};
+pub use judge::{Circumstances, Explanation, Judge};
 pub use verdict::{Decision, Rule, Verdict};
