@@ -48,8 +48,7 @@ pub fn looks_refused(text: &str) -> bool {
 
 /// What to say of a failed call: `blocked` are descriptions of what was recorded while it ran.
 pub fn sentence(blocked: &[String], evidence: Evidence, text: &str) -> Option<String> {
-    const POINTLESS: &str =
-        "The sandbox of this server does not permit it and retrying will not help; only its operator can change that.";
+    const POINTLESS: &str = "The sandbox of this server does not permit it and retrying will not help; only its operator can change that.";
     if !blocked.is_empty() {
         const MOST: usize = 5;
         let mut what = blocked.iter().take(MOST).cloned().collect::<Vec<_>>().join("; ");
@@ -135,7 +134,8 @@ mod tests {
 
     #[test]
     fn thrown_errors_and_error_results_are_marked_alike() {
-        let thrown = json!({"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"EPERM: nope","data":{"x":1}}});
+        let thrown =
+            json!({"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"EPERM: nope","data":{"x":1}}});
         assert_eq!(
             after(&thrown, "Why.")["error"],
             json!({"code":-32603,"message":"[SANDBOX BLOCKED] EPERM: nope\nWhy.","data":{"x":1}})
@@ -169,7 +169,9 @@ mod tests {
 
     #[test]
     fn tb0s_pattern_holds_row_by_row() {
-        for text in ["EPERM: x", "EACCES", "Permission denied", "Operation not permitted", "Read-only file system"] {
+        for text in
+            ["EPERM: x", "EACCES", "Permission denied", "Operation not permitted", "Read-only file system"]
+        {
             assert!(sentence(&[], Evidence::TextOnly, text).is_some(), "{text}");
         }
         assert_eq!(sentence(&[], Evidence::TextOnly, "ENOENT: no such file"), None);

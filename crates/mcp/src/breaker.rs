@@ -60,8 +60,9 @@ impl Breaker {
             return Err(Brake::TooMany { per_minute: limits.per_minute });
         }
         if self.same.len() >= REMEMBERED {
-            self.same
-                .retain(|_, times| times.back().is_some_and(|time| now.duration_since(*time) < limits.within));
+            self.same.retain(|_, times| {
+                times.back().is_some_and(|time| now.duration_since(*time) < limits.within)
+            });
         }
         let mut digest = Sha256::new();
         digest.update(tool);

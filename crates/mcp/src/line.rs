@@ -11,7 +11,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 pub enum Incoming {
     Line(Bytes),
     /// So many bytes, of which none is kept.
-    TooLong { id: Option<Bytes>, length: u64 },
+    TooLong {
+        id: Option<Bytes>,
+        length: u64,
+    },
 }
 
 #[derive(Debug)]
@@ -254,10 +257,8 @@ mod tests {
             "z".repeat(300_000)
         );
         let input = format!("{long}\nnext\n");
-        let expected = Incoming::TooLong {
-            id: Some(Bytes::from_static(b"\"x\\\"y\"")),
-            length: long.len() as u64,
-        };
+        let expected =
+            Incoming::TooLong { id: Some(Bytes::from_static(b"\"x\\\"y\"")), length: long.len() as u64 };
         assert_eq!(read_all(input.as_bytes(), 1000), [expected, line("next")]);
     }
 

@@ -330,8 +330,7 @@ pub fn members(object: &str) -> Result<Vec<(String, &str)>, Fault> {
             deserializer.deserialize_map(Fields)
         }
     }
-    let Members(members) =
-        serde_json::from_str(object).map_err(|error| Fault::NotJson(error.to_string()))?;
+    let Members(members) = serde_json::from_str(object).map_err(|error| Fault::NotJson(error.to_string()))?;
     let mut seen = std::collections::HashSet::with_capacity(members.len());
     for (key, _) in &members {
         if !seen.insert(folded(key).into_owned()) {

@@ -147,10 +147,7 @@ mod tests {
     fn long_odd_and_contrived_names_stay_apart_and_acceptable() {
         let long = "x".repeat(200);
         let mut names = Names::new(Naming::Always);
-        names.give(&[
-            claim(GIT, "a", &["b__c", "sp ace", &long]),
-            claim(FILES, "a__b", &["c", "sp_ace"]),
-        ]);
+        names.give(&[claim(GIT, "a", &["b__c", "sp ace", &long]), claim(FILES, "a__b", &["c", "sp_ace"])]);
         let shown: Vec<&str> =
             [(GIT, "b__c"), (GIT, "sp ace"), (GIT, long.as_str()), (FILES, "c"), (FILES, "sp_ace")]
                 .iter()

@@ -29,10 +29,7 @@ fn a_request_a_notification_and_both_responses_are_told_apart() {
 fn only_the_id_changes_and_everything_unknown_stays_byte_for_byte() {
     let text = r#"{ "x-odd" : 1.0e0, "jsonrpc":"2.0","id" : 12345678901234567890 ,"method":"m", "params":{"é":"\u00e9"} }"#;
     let message = parse(text).unwrap();
-    assert_eq!(
-        joined(&message.with_id(Bytes::from_static(b"3"))),
-        text.replace("12345678901234567890", "3")
-    );
+    assert_eq!(joined(&message.with_id(Bytes::from_static(b"3"))), text.replace("12345678901234567890", "3"));
 }
 
 #[test]
@@ -53,10 +50,19 @@ fn what_could_be_read_in_two_ways_is_no_message() {
 #[test]
 fn other_json_is_no_message() {
     for text in [
-        "", "1", "null", "{}", "[]x", r#"{"jsonrpc":"2.0"}"#, r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
-        r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#, r#"{"jsonrpc":"2.0","id":1,"result":1,"error":2}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"m","result":1}"#, r#"{"jsonrpc":"2.0","result":1}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":3}"#, r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
+        "",
+        "1",
+        "null",
+        "{}",
+        "[]x",
+        r#"{"jsonrpc":"2.0"}"#,
+        r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
+        r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":1,"error":2}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","result":1}"#,
+        r#"{"jsonrpc":"2.0","result":1}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":3}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"m"} {}"#,
     ] {
         assert!(parse(text).is_err(), "{text}");
@@ -94,7 +100,10 @@ fn pieces_of_params_are_found_in_the_whole_and_replaced() {
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{"name":"a__b"}}}"#;
     let message = parse(text).unwrap();
     let name = member(message.params(), "name").unwrap();
-    let edits = vec![(message.place(name), Bytes::from_static(b"\"b\"")), (message.id_place().unwrap(), Bytes::from_static(b"9"))];
+    let edits = vec![
+        (message.place(name), Bytes::from_static(b"\"b\"")),
+        (message.id_place().unwrap(), Bytes::from_static(b"9")),
+    ];
     assert_eq!(
         joined(&message.edited(edits)),
         r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"b","arguments":{"name":"a__b"}}}"#

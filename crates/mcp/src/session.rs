@@ -1,0 +1,232 @@
+//! The directories of a session: the one that servers may write in, and the one with what is ours: its log, the
+//! questions to a person, and what others can read about it. Both are for the owner alone.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use lazaret_gate::escalation::{Presence, Process};
+use serde_json::{Value, json};
+
+use crate::journal::{self, Journal};
+
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error("the session directory {path} cannot be made: {source}")]
+    Make { path: PathBuf, source: io::Error },
+    #[error("the session directory {path} belongs to another user; choose one of your own")]
+    Foreign { path: PathBuf },
+    #[error("the session directory {path} is not a directory")]
+    NotDirectory { path: PathBuf },
+    #[error("the log of the session {path} cannot be opened: {source}")]
+    Log { path: PathBuf, source: io::Error },
+    #[error("there is no place for sessions: neither XDG_STATE_HOME nor HOME is set")]
+    NoState,
+}
+
+/// Copies are the same session.
+#[derive(Debug, Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    id: String,
+    started: String,
+    directory: PathBuf,
+    escalations: PathBuf,
+    /// Ours.
+    internals: PathBuf,
+    journal: Arc<Journal>,
+    given: Given,
+}
+
+/// Who chose the directory?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    ByCaller,
+    /// Nobody: it is removed at the end if nothing is in it.
+    ByNobody,
+}
+
+/// The files in a given directory that are ours.
+const ESCALATIONS: &str = "escalations";
+const STATUS: &str = "session.json";
+
+impl Session {
+    /// `state` is our own directory; `directory` what the caller wants servers to write in.
+    pub fn open(
+        state: &Path,
+        directory: Option<&Path>,
+        secrets: impl IntoIterator<Item = String>,
+    ) -> Result<Session, SessionError> {
+        let id = uuid::Uuid::now_v7().to_string();
+        let sessions = state.join("sessions");
+        clear(&sessions);
+        let internals = sessions.join(&id);
+        make(&internals)?;
+        let (directory, escalations, given) = match directory {
+            Some(directory) => {
+                make_given(directory)?;
+                let directory = fs::canonicalize(directory)
+                    .map_err(|source| SessionError::Make { path: directory.to_owned(), source })?;
+                let escalations = directory.join(ESCALATIONS);
+                (directory, escalations, Given::ByCaller)
+            }
+            None => {
+                let directory = internals.join("sandbox");
+                make(&directory)?;
+                let real = fs::canonicalize(&directory)
+                    .map_err(|source| SessionError::Make { path: directory, source })?;
+                (real, internals.join(ESCALATIONS), Given::ByNobody)
+            }
+        };
+        make(&escalations)?;
+        let log = internals.join("session.log");
+        let journal =
+            Journal::open(&log, secrets).map_err(|source| SessionError::Log { path: log, source })?;
+        let started = journal::now();
+        let inner =
+            Inner { id, started, directory, escalations, internals, journal: Arc::new(journal), given };
+        Ok(Session { inner: Arc::new(inner) })
+    }
+
+    pub fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    /// Where servers may write.
+    pub fn directory(&self) -> &Path {
+        &self.inner.directory
+    }
+
+    pub fn escalations(&self) -> &Path {
+        &self.inner.escalations
+    }
+
+    /// Never for servers.
+    pub fn internals(&self) -> &Path {
+        &self.inner.internals
+    }
+
+    pub fn journal(&self) -> Arc<Journal> {
+        Arc::clone(&self.inner.journal)
+    }
+
+    /// For `lazaret mcp status` and `lazaret escalation`.
+    pub fn write_status(&self, config: &Path, servers: Vec<Value>) {
+        let inner = &self.inner;
+        let process = Process::this();
+        let status = json!({
+            "id": inner.id,
+            "pid": process.pid,
+            "startTicks": process.start_ticks,
+            "pidNamespace": process.pid_namespace,
+            "started": inner.started,
+            "directory": inner.directory,
+            "escalations": inner.escalations,
+            "config": config,
+            "log": inner.journal.path(),
+            "servers": servers,
+        });
+        let path = inner.internals.join(STATUS);
+        let new = inner.internals.join(".session.json.new");
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)
+            .and_then(|file| serde_json::to_writer(file, &status).map_err(io::Error::from))
+            .and_then(|()| fs::rename(&new, &path));
+        if let Err(error) = written {
+            inner.journal.note(&format!("{} cannot be written: {error}", path.display()));
+        }
+    }
+
+    /// Nothing stays but what servers wrote, and the log when it says anything.
+    pub fn close(&self) {
+        let inner = &self.inner;
+        let _ = fs::remove_file(inner.internals.join(STATUS));
+        let _ = fs::remove_dir_all(&inner.escalations);
+        if inner.given == Given::ByNobody {
+            let _ = fs::remove_dir(&inner.directory);
+        }
+        if fs::metadata(inner.journal.path()).is_ok_and(|metadata| metadata.len() == 0) {
+            let _ = fs::remove_file(inner.journal.path());
+        }
+        let _ = fs::remove_dir(&inner.internals);
+    }
+}
+
+/// A directory for the owner alone.
+fn make(path: &Path) -> Result<(), SessionError> {
+    let failed = |source| SessionError::Make { path: path.to_owned(), source };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed);
+        }
+        Err(source) => return Err(failed(source)),
+        Ok(_) => {}
+    }
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if !metadata.is_dir() {
+        return Err(SessionError::NotDirectory { path: path.to_owned() });
+    }
+    let owner = rustix::process::geteuid().as_raw();
+    if metadata.uid() != owner && owner != 0 {
+        return Err(SessionError::Foreign { path: path.to_owned() });
+    }
+    if metadata.mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// A directory that the caller chose. One that is in use keeps its permissions: it may be a project.
+fn make_given(path: &Path) -> Result<(), SessionError> {
+    let in_use = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    if !in_use {
+        return make(path);
+    }
+    let owner = rustix::process::geteuid().as_raw();
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.uid() == owner || owner == 0 => Ok(()),
+        Ok(_) => Err(SessionError::Foreign { path: path.to_owned() }),
+        Err(source) => Err(SessionError::Make { path: path.to_owned(), source }),
+    }
+}
+
+/// What sessions left whose process was killed: everything but what servers wrote and logs.
+fn clear(sessions: &Path) {
+    let Ok(entries) = fs::read_dir(sessions) else { return };
+    for entry in entries.flatten().take(1000) {
+        let internals = entry.path();
+        let Ok(text) = fs::read(internals.join(STATUS)) else { continue };
+        let status: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let process = serde_json::from_value::<Process>(status.clone());
+        if !process.is_ok_and(|process| process.presence() == Presence::Gone) {
+            continue;
+        }
+        if let Some(escalations) = status.get("escalations").and_then(Value::as_str) {
+            let path = Path::new(escalations);
+            // Only what is named as ours is: the file could have been tampered with.
+            if path.file_name() == Some(ESCALATIONS.as_ref())
+                && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+            {
+                let _ = fs::remove_dir_all(path);
+            }
+        }
+        let _ = fs::remove_file(internals.join(STATUS));
+        let _ = fs::remove_dir(internals.join("sandbox"));
+        let log = internals.join("session.log");
+        if fs::metadata(&log).is_ok_and(|metadata| metadata.len() == 0) {
+            let _ = fs::remove_file(log);
+        }
+        let _ = fs::remove_dir(&internals);
+    }
+}
