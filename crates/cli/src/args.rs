@@ -1,6 +1,8 @@
 //! What can be typed. Nothing is resolved here: see each command's own file.
 
 mod audit;
+pub mod escalation;
+mod mcp;
 mod metrics;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -12,6 +14,8 @@ use lazaret_policy::{
 };
 
 pub use audit::{Audit, Export, Filters, Query, Rotate, Show, Stats, Tail, Verify};
+pub use escalation::Escalation;
+pub use mcp::{Mcp, McpCommon, McpExplain, McpImport, McpServe, McpStatus, McpTrust, McpWrap};
 #[cfg(feature = "otlp")]
 pub use metrics::Push;
 pub use metrics::{Count, Metrics, Print, Serve, Write};
@@ -43,6 +47,9 @@ pub enum Command {
     /// Run registered tools; bar them and let them run again
     #[command(subcommand)]
     Tool(Tool),
+    /// See and answer what MCP sessions ask a person
+    #[command(subcommand)]
+    Escalation(Escalation),
     /// Say what this host can enforce, and how to get the rest
     Doctor(Doctor),
     /// Check policies, print their schema or a built-in one
@@ -51,6 +58,9 @@ pub enum Command {
     /// List and show the built-in profiles
     #[command(subcommand)]
     Profile(Profile),
+    /// Put every MCP server into a sandbox of its own, and every call under a policy
+    #[command(subcommand)]
+    Mcp(Mcp),
     /// Ask, follow, verify, rotate and export the audit log
     #[command(subcommand)]
     Audit(Audit),
@@ -376,9 +386,12 @@ pub struct Doctor {
 
 #[derive(Debug, Subcommand)]
 pub enum Policy {
-    /// Load and check a policy file
+    /// Load and check a policy file, or policies for tool calls: a *.cedar file or a directory of them
     Check {
         file: PathBuf,
+        /// Check policies for tool calls against these tools as well: a JSON array of what servers list
+        #[arg(long, value_name = "FILE")]
+        tools: Option<PathBuf>,
         #[arg(long)]
         json: bool,
     },

@@ -37,6 +37,9 @@ _lazaret() {
             lazaret,doctor)
                 cmd="lazaret__subcmd__doctor"
                 ;;
+            lazaret,escalation)
+                cmd="lazaret__subcmd__escalation"
+                ;;
             lazaret,help)
                 cmd="lazaret__subcmd__help"
                 ;;
@@ -115,6 +118,42 @@ _lazaret() {
             lazaret__subcmd__audit__subcmd__help,verify)
                 cmd="lazaret__subcmd__audit__subcmd__help__subcmd__verify"
                 ;;
+            lazaret__subcmd__escalation,approve)
+                cmd="lazaret__subcmd__escalation__subcmd__approve"
+                ;;
+            lazaret__subcmd__escalation,deny)
+                cmd="lazaret__subcmd__escalation__subcmd__deny"
+                ;;
+            lazaret__subcmd__escalation,help)
+                cmd="lazaret__subcmd__escalation__subcmd__help"
+                ;;
+            lazaret__subcmd__escalation,list)
+                cmd="lazaret__subcmd__escalation__subcmd__list"
+                ;;
+            lazaret__subcmd__escalation,show)
+                cmd="lazaret__subcmd__escalation__subcmd__show"
+                ;;
+            lazaret__subcmd__escalation,watch)
+                cmd="lazaret__subcmd__escalation__subcmd__watch"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,approve)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__approve"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,deny)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__deny"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,help)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__help"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,list)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__list"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,show)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__show"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,watch)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__watch"
+                ;;
             lazaret__subcmd__help,audit)
                 cmd="lazaret__subcmd__help__subcmd__audit"
                 ;;
@@ -135,6 +174,9 @@ _lazaret() {
                 ;;
             lazaret__subcmd__help,doctor)
                 cmd="lazaret__subcmd__help__subcmd__doctor"
+                ;;
+            lazaret__subcmd__help,escalation)
+                cmd="lazaret__subcmd__help__subcmd__escalation"
                 ;;
             lazaret__subcmd__help,help)
                 cmd="lazaret__subcmd__help__subcmd__help"
@@ -186,6 +228,21 @@ _lazaret() {
                 ;;
             lazaret__subcmd__help__subcmd__audit,verify)
                 cmd="lazaret__subcmd__help__subcmd__audit__subcmd__verify"
+                ;;
+            lazaret__subcmd__help__subcmd__escalation,approve)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__approve"
+                ;;
+            lazaret__subcmd__help__subcmd__escalation,deny)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__deny"
+                ;;
+            lazaret__subcmd__help__subcmd__escalation,list)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__list"
+                ;;
+            lazaret__subcmd__help__subcmd__escalation,show)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__show"
+                ;;
+            lazaret__subcmd__help__subcmd__escalation,watch)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__watch"
                 ;;
             lazaret__subcmd__help__subcmd__metrics,print)
                 cmd="lazaret__subcmd__help__subcmd__metrics__subcmd__print"
@@ -326,7 +383,7 @@ _lazaret() {
 
     case "${cmd}" in
         lazaret)
-            opts="-h -V --help --version run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help"
+            opts="-h -V --help --version run srt learn diff commit discard tool escalation doctor policy profile audit metrics bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -849,8 +906,214 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lazaret__subcmd__escalation)
+            opts="-h -V --help --version list show approve deny watch help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__approve)
+            opts="-h -V --session --scope --candidate --note --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --scope)
+                    COMPREPLY=($(compgen -W "once session" -- "${cur}"))
+                    return 0
+                    ;;
+                --candidate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --note)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__deny)
+            opts="-h -V --reason --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help)
+            opts="list show approve deny watch help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__approve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__deny)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__watch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__list)
+            opts="-h -V --session --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__show)
+            opts="-h -V --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__watch)
+            opts="-h -V --session --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lazaret__subcmd__help)
-            opts="run srt learn diff commit discard tool doctor policy profile audit metrics bench completions launcher man help"
+            opts="run srt learn diff commit discard tool escalation doctor policy profile audit metrics bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1048,6 +1311,90 @@ _lazaret() {
         lazaret__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation)
+            opts="list show approve deny watch"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__approve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__deny)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__watch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -241,6 +241,122 @@ esac
     ;;
 esac
 ;;
+(escalation)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_lazaret__subcmd__escalation_commands" \
+"*::: :->escalation" \
+&& ret=0
+
+    case $state in
+    (escalation)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-escalation-command-$line[1]:"
+        case $line[1] in
+            (list)
+_arguments "${_arguments_options[@]}" : \
+'--session=[Of one session\: its id, the beginning of it, or its directory]:ID|DIR:_default' \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':id -- The question, or the beginning of its id:_default' \
+&& ret=0
+;;
+(approve)
+_arguments "${_arguments_options[@]}" : \
+'--scope=[]:SCOPE:((once\:"This call"
+session\:"Calls like it until the session ends"))' \
+'--candidate=[For the session, in this of the ways that \`show\` lists \[default\: 1\]]:N:_default' \
+'--note=[Goes into the record]:TEXT:_default' \
+'(--scope)--session[Calls like it, too, until the session ends\: the same as --scope session]' \
+'--json[]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':id -- The question, or the beginning of its id:_default' \
+&& ret=0
+;;
+(deny)
+_arguments "${_arguments_options[@]}" : \
+'--reason=[The agent is told]:TEXT:_default' \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':id -- The question, or the beginning of its id:_default' \
+&& ret=0
+;;
+(watch)
+_arguments "${_arguments_options[@]}" : \
+'--session=[Of one session\: its id, the beginning of it, or its directory]:ID|DIR:_default' \
+'--json[One question in a line]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__escalation__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-escalation-help-command-$line[1]:"
+        case $line[1] in
+            (list)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(approve)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(deny)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(watch)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
+;;
 (doctor)
 _arguments "${_arguments_options[@]}" : \
 '--json[Machine-readable output]' \
@@ -770,6 +886,42 @@ _arguments "${_arguments_options[@]}" : \
     ;;
 esac
 ;;
+(escalation)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__help__subcmd__escalation_commands" \
+"*::: :->escalation" \
+&& ret=0
+
+    case $state in
+    (escalation)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-help-escalation-command-$line[1]:"
+        case $line[1] in
+            (list)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(approve)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(deny)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(watch)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
 (doctor)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -937,6 +1089,7 @@ _lazaret_commands() {
 'commit:Apply what a run with --cow changed to the host' \
 'discard:Forget what a run with --cow changed' \
 'tool:Run registered tools; bar them and let them run again' \
+'escalation:See and answer what MCP sessions ask a person' \
 'doctor:Say what this host can enforce, and how to get the rest' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
@@ -1083,6 +1236,85 @@ _lazaret__subcmd__doctor_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret doctor commands' commands "$@"
 }
+(( $+functions[_lazaret__subcmd__escalation_commands] )) ||
+_lazaret__subcmd__escalation_commands() {
+    local commands; commands=(
+'list:List the questions that wait for an answer' \
+'show:Show everything about a question' \
+'approve:Let a call be made' \
+'deny:Refuse a call' \
+'watch:Show questions as they come, and answer them with single keys' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret escalation commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__approve_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__approve_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation approve commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__deny_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__deny_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation deny commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__help_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__help_commands() {
+    local commands; commands=(
+'list:List the questions that wait for an answer' \
+'show:Show everything about a question' \
+'approve:Let a call be made' \
+'deny:Refuse a call' \
+'watch:Show questions as they come, and answer them with single keys' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret escalation help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__help__subcmd__approve_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__help__subcmd__approve_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation help approve commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__help__subcmd__deny_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__help__subcmd__deny_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation help deny commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__help__subcmd__help_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation help help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__help__subcmd__list_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__help__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation help list commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__help__subcmd__show_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__help__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation help show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__help__subcmd__watch_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__help__subcmd__watch_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation help watch commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__list_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation list commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__show_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__escalation__subcmd__watch_commands] )) ||
+_lazaret__subcmd__escalation__subcmd__watch_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret escalation watch commands' commands "$@"
+}
 (( $+functions[_lazaret__subcmd__help_commands] )) ||
 _lazaret__subcmd__help_commands() {
     local commands; commands=(
@@ -1093,6 +1325,7 @@ _lazaret__subcmd__help_commands() {
 'commit:Apply what a run with --cow changed to the host' \
 'discard:Forget what a run with --cow changed' \
 'tool:Run registered tools; bar them and let them run again' \
+'escalation:See and answer what MCP sessions ask a person' \
 'doctor:Say what this host can enforce, and how to get the rest' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
@@ -1183,6 +1416,42 @@ _lazaret__subcmd__help__subcmd__discard_commands() {
 _lazaret__subcmd__help__subcmd__doctor_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help doctor commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__escalation_commands] )) ||
+_lazaret__subcmd__help__subcmd__escalation_commands() {
+    local commands; commands=(
+'list:List the questions that wait for an answer' \
+'show:Show everything about a question' \
+'approve:Let a call be made' \
+'deny:Refuse a call' \
+'watch:Show questions as they come, and answer them with single keys' \
+    )
+    _describe -t commands 'lazaret help escalation commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__escalation__subcmd__approve_commands] )) ||
+_lazaret__subcmd__help__subcmd__escalation__subcmd__approve_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help escalation approve commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__escalation__subcmd__deny_commands] )) ||
+_lazaret__subcmd__help__subcmd__escalation__subcmd__deny_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help escalation deny commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__escalation__subcmd__list_commands] )) ||
+_lazaret__subcmd__help__subcmd__escalation__subcmd__list_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help escalation list commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__escalation__subcmd__show_commands] )) ||
+_lazaret__subcmd__help__subcmd__escalation__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help escalation show commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__escalation__subcmd__watch_commands] )) ||
+_lazaret__subcmd__help__subcmd__escalation__subcmd__watch_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help escalation watch commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__help_commands] )) ||
 _lazaret__subcmd__help__subcmd__help_commands() {

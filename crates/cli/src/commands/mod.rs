@@ -3,7 +3,9 @@
 mod audit;
 mod bench;
 mod doctor;
+mod escalation;
 mod learn;
+mod mcp;
 mod metrics;
 mod policy;
 mod run;
@@ -48,7 +50,9 @@ pub fn dispatch(args: Args, stem: Option<Stem>) -> anyhow::Result<Exit> {
         Command::Commit(args) => transaction::commit(&args),
         Command::Discard(args) => transaction::discard(&args),
         Command::Tool(command) => tool::tool(command),
+        Command::Escalation(command) => escalation::escalation(&command),
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Mcp(command) => mcp::mcp(command),
         Command::Policy(command) => policy::policy(command),
         Command::Profile(command) => policy::profile(command),
         Command::Audit(command) => audit::audit(command),

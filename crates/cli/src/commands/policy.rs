@@ -1,6 +1,16 @@
 //! `lazaret policy` and `lazaret profile`.
 
-use anyhow::bail;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use lazaret_gate::{
+    Tool,
+    judge::{
+        Catalog,
+        diagnostic::Severity,
+        source::{self, Against},
+    },
+};
 use lazaret_policy::{
     load::{self, Loaded},
     profile::{self, Profile},
@@ -11,7 +21,10 @@ use crate::{args, exit::Exit, output};
 
 pub fn policy(command: args::Policy) -> anyhow::Result<Exit> {
     match command {
-        args::Policy::Check { file, json } => Ok(check(&file, json)),
+        args::Policy::Check { file, tools, json } if tools.is_some() || source::holds_policies(&file) => {
+            check_calls(&file, tools.as_deref(), json)
+        }
+        args::Policy::Check { file, tools: _, json } => Ok(check(&file, json)),
         args::Policy::Schema => {
             output::data(&format!("{}\n", serde_json::to_string_pretty(&load::json_schema())?));
             Ok(Exit::Ok)
@@ -48,7 +61,7 @@ pub fn find_profile(name: &str) -> anyhow::Result<&'static Profile> {
     Ok(profile)
 }
 
-fn check(file: &std::path::Path, as_json: bool) -> Exit {
+fn check(file: &Path, as_json: bool) -> Exit {
     match load::load_file(file) {
         Ok(Loaded { warnings, .. }) => {
             if as_json {
@@ -72,6 +85,37 @@ fn check(file: &std::path::Path, as_json: bool) -> Exit {
             Exit::Refused
         }
     }
+}
+
+/// Policies for tool calls.
+fn check_calls(place: &Path, tools: Option<&Path>, as_json: bool) -> anyhow::Result<Exit> {
+    let catalog = tools.map(read_tools).transpose()?;
+    let found = source::check(place, catalog.as_ref().map_or(Against::Nothing, Against::Tools));
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|found| found.severity == Severity::Error);
+    if as_json {
+        let report = json!({ "ok": errors.is_empty(), "errors": errors, "warnings": warnings });
+        output::data(&format!("{report}\n"));
+    } else {
+        warnings.iter().for_each(|found| output::warning(&found.to_string()));
+        errors.iter().for_each(|found| output::message(&found.to_string()));
+        if errors.is_empty() {
+            let note = if catalog.is_some() { "" } else { " (names of tools are checked with --tools)" };
+            output::data(&format!("{}: ok{note}\n", place.display()));
+        }
+    }
+    Ok(if errors.is_empty() { Exit::Ok } else { Exit::Refused })
+}
+
+fn read_tools(file: &Path) -> anyhow::Result<Catalog> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let tools: Vec<Tool> = serde_json::from_str(&text).with_context(|| {
+        format!(
+            "{} is not a list of tools: [{{\"server\": …, \"name\": …, \"inputSchema\": …}}]",
+            file.display()
+        )
+    })?;
+    Ok(Catalog::of(&tools))
 }
 
 fn show(name: &str, as_json: bool) -> anyhow::Result<Exit> {

@@ -225,6 +225,35 @@ fn check_says_ok_or_names_the_mistake() {
 }
 
 #[test]
+fn policies_for_tool_calls_are_checked_with_and_without_tools() {
+    let case = ordinary();
+    let file = case.file("calls/git.cedar", "permit(principal, action == Action::\"git/psuh\", resource);\n");
+    let directory = file.parent().unwrap().to_str().unwrap().to_owned();
+    case.lazaret(["policy", "check", &directory]).go().exits(0).prints("ok").tells_nothing();
+
+    let tools =
+        case.file("tools.json", r#"[{"server": "git", "name": "push", "inputSchema": {"type": "object"}}]"#);
+    let tools = tools.to_str().unwrap();
+    let outcome = case.lazaret(["policy", "check", &directory, "--tools", tools]).go().exits(125);
+    outcome.tells("git.cedar:1:37").tells("did you mean Action::\"git/push\"?");
+    let report =
+        case.lazaret(["policy", "check", &directory, "--tools", tools, "--json"]).go().exits(125).json();
+    assert_eq!((&report["ok"], &report["errors"][0]["line"]), (&json!(false), &json!(1)));
+
+    case.file("calls/git.cedar", "permit(principal, action == Action::\"git/push\", resource);\n");
+    assert_eq!(
+        case.lazaret(["policy", "check", &directory, "--tools", tools, "--json"]).go().exits(0).json(),
+        json!({"ok": true, "errors": [], "warnings": []})
+    );
+    case.file("calls/more.cedar", "permit(principal, action resource);\n");
+    case.lazaret(["policy", "check", &directory]).go().exits(125).tells("more.cedar:1:");
+    case.lazaret(["policy", "check", &directory, "--tools", "/no/such/file"])
+        .go()
+        .exits(125)
+        .tells("/no/such/file");
+}
+
+#[test]
 fn a_listed_call_that_stays_blocked_is_a_warning() {
     let case = ordinary();
     let policy = APPENDIX_A.replace("\"read\",", "\"read\", \"mount\",");

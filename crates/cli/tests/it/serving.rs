@@ -24,6 +24,7 @@ use lazaret_runtime::{
     serve::{self, Containment, End, Running, Unconfined},
 };
 use rustix::process::{Pid, Signal};
+use serde_json::{Value, json};
 
 use crate::{
     case::{self, Case, OTHER, Who, eventually, has_tool, is_root, marker, processes_with, program},
@@ -423,7 +424,6 @@ fn when_the_program_is_killed_nothing_survives() {
 
 #[test]
 #[ignore = "started by another test, and killed by it"]
-#[expect(clippy::print_stdout, reason = "it tells the one who started it")]
 fn a_program_that_waits_to_be_killed() {
     let Ok(marker) = std::env::var("LAZARET_TEST_MARKER") else { panic!("not to be started alone") };
     let (case, launcher) = (case(), launcher());
@@ -433,6 +433,53 @@ fn a_program_that_waits_to_be_killed() {
     }
     println!("\nall of them are ready");
     thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+#[ignore = "started by another test, where there is less than usual"]
+fn a_program_that_says_what_can_be_had() {
+    let by_launcher = lazaret_runtime::availability(&launcher());
+    println!("\navailability {}", serde_json::to_string(&by_launcher).unwrap());
+}
+
+fn what_can_be_had(mut command: Command) -> Value {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("availability "));
+    serde_json::from_str(line.unwrap_or_else(|| panic!("{output:?}"))).unwrap()
+}
+
+#[test]
+fn whether_a_sandbox_can_be_made_is_known_before_anything_is_started() {
+    let launcher = launcher();
+    let started = Instant::now();
+    let here = lazaret_runtime::availability(&launcher);
+    eprintln!("known after {:?}: {here:?}", started.elapsed());
+    assert!(here.supported && here.errors.is_empty(), "{here:?}");
+
+    let asks = ["--exact", "serving::a_program_that_says_what_can_be_had", "--ignored", "--nocapture"];
+    assert_eq!(what_can_be_had(again(&asks))["supported"], json!(true));
+    if !has_tool("unshare") || !has_tool("setpriv") {
+        return;
+    }
+    // Every user namespace is taken.
+    let inner = again(&asks);
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && \
+                  exec setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all \"$@\"";
+    let user = format!("--map-user={OTHER}");
+    let mut command = Command::new("unshare");
+    command.args(["-U", &user, &format!("--map-group={OTHER}"), "--keep-caps", "sh", "-c", script, "sh"]);
+    command.arg(inner.get_program()).args(inner.get_args()).current_dir("/");
+    command.env("LAZARET_TEST_PROGRAM", program());
+    if is_root() {
+        command.uid(OTHER).gid(OTHER);
+    }
+    let less = what_can_be_had(command);
+    assert_eq!(less["supported"], json!(false), "{less}");
+    let errors = less["errors"].as_array().unwrap();
+    assert!(errors.len() == 1, "one cause is told once: {less}");
+    let told = errors[0].as_str().unwrap();
+    assert!(told.contains("user.max_user_namespaces is 0") && told.contains("sysctl"), "{told}");
 }
 
 #[test]

@@ -38,6 +38,11 @@ pub enum On {
 impl Terminal {
     /// Starts the program with the terminal as its controlling one.
     pub fn start(command: Lazaret<'_>, on: On) -> Terminal {
+        Terminal::start_as("dumb", command, on)
+    }
+
+    /// The same, with a terminal of this kind.
+    pub fn start_as(kind: &str, command: Lazaret<'_>, on: On) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -54,7 +59,7 @@ impl Terminal {
         let command =
             if on == On::OnlyOutput { command.under(["setsid"]) } else { command.under(["setsid", "-c"]) };
         let mut command = command.command();
-        command.env("TERM", "dumb");
+        command.env("TERM", kind);
         command.stdin(if on == On::OnlyOutput { Stdio::piped() } else { stream() });
         command.stdout(if on == On::OnlyInput { Stdio::piped() } else { stream() });
         command.stderr(if on == On::OnlyInput { Stdio::piped() } else { stream() });

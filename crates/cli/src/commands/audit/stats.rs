@@ -61,6 +61,8 @@ fn as_json(stats: &Stats, top: usize) -> Value {
         "deniedPaths": top(&stats.denied_paths),
         "blockedSyscalls": top(&stats.blocked_syscalls),
         "tools": top(&stats.tools),
+        "toolCalls": top(&stats.tool_calls),
+        "toolCallsRefused": top(&stats.tool_calls_refused),
     })
 }
 
@@ -92,6 +94,8 @@ fn as_text(stats: &Stats, top: usize) -> String {
         ("paths denied", &stats.denied_paths),
         ("system calls blocked", &stats.blocked_syscalls),
         ("tools", &stats.tools),
+        ("tool calls", &stats.tool_calls),
+        ("tool calls refused", &stats.tool_calls_refused),
     ] {
         section(title, tally.top(top).into_iter().map(|(name, n)| (printable(name), n)).collect());
     }

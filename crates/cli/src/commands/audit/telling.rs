@@ -37,7 +37,7 @@ pub fn summary(kind: EventKind, details: &Map<String, Value>) -> String {
         EventKind::ToolQuarantined | EventKind::ToolReleased => {
             it.sentence(&["tool"], &[("reason", "reason"), ("by", "by")])
         }
-        EventKind::Level0Used => it.sentence(&["program"], &[("reason", "reason")]),
+        EventKind::Level0Used => it.sentence(&["program"], &[("server", "server"), ("reason", "reason")]),
         EventKind::SignalReceived => it.sentence(&["signal", "fate"], &[("count", "count")]),
         EventKind::NetworkConnection => connection(&it),
         EventKind::DnsQuery => format!(
@@ -47,9 +47,23 @@ pub fn summary(kind: EventKind, details: &Map<String, Value>) -> String {
             it.text("answer"),
             times(it.number("count"))
         ),
+        EventKind::ToolCall => tool_call(&it),
+        EventKind::McpServerStarted | EventKind::McpServerFailed | EventKind::McpServerEnded => it.sentence(
+            &["serverName"],
+            &[("error", "error"), ("exitCode", "exit code"), ("reason", "reason")],
+        ),
+        EventKind::ToolListChanged => it
+            .sentence(&["serverName"], &[("added", "added"), ("removed", "removed"), ("changed", "changed")]),
+        EventKind::EscalationRequested | EventKind::EscalationAnswered => {
+            let more = it.sentence(&[], &[("decision", "answer"), ("by", "by"), ("reason", "reason")]);
+            if more.is_empty() { named_tool(&it) } else { format!("{}; {more}", named_tool(&it)) }
+        }
         EventKind::LogRotated => it.sentence(&[], &[("previous", "goes on from"), ("removed", "removed")]),
         EventKind::SandboxDestroyed
         | EventKind::SecurityAlert
+        | EventKind::McpSessionStarted
+        | EventKind::McpSessionEnded
+        | EventKind::PolicyReloaded
         | EventKind::TransactionCommitted
         | EventKind::TransactionDiscarded => everything(details),
     }
@@ -209,6 +223,34 @@ fn connection(it: &Details<'_>) -> String {
     text
 }
 
+/// As `SERVER/TOOL`.
+fn named_tool(it: &Details<'_>) -> String {
+    format!("{}/{}", it.text("serverName"), it.text("toolName"))
+}
+
+fn tool_call(it: &Details<'_>) -> String {
+    // Either a word or an object that says more.
+    let status = |key: &str| match it.0.get(key).and_then(Value::as_object) {
+        Some(map) => Details(map).text("status"),
+        None => it.text(key),
+    };
+    let decision = [status("policyDecision"), it.text("decision")].into_iter().find(|text| !text.is_empty());
+    let mut text = format!("{} {}", decision.unwrap_or_default(), named_tool(it));
+    let result = status("result");
+    if !result.is_empty() {
+        let _ = write!(text, ", {result}");
+    }
+    if let Some(ms) = it.0.get("durationMs").and_then(Value::as_f64) {
+        let _ = write!(text, ", {}", duration(ms));
+    }
+    let policy = it.0.get("policyDecision").and_then(Value::as_object);
+    let reason = policy.map(|map| Details(map).text("reason")).unwrap_or_default();
+    if !reason.is_empty() {
+        let _ = write!(text, ": {reason}");
+    }
+    text
+}
+
 /// Whatever there is, for events whose details differ.
 fn everything(details: &Map<String, Value>) -> String {
     let first = ["description", "found", "recovered", "reason"];
@@ -281,6 +323,19 @@ mod tests {
         );
         let repeated = json!({ "repeated": [{ "description": "a", "count": 12 }] });
         assert_eq!(told(EventKind::PolicyViolation, repeated), "in all: a (12 times)");
+    }
+
+    #[test]
+    fn a_call_is_told_with_its_tool_its_decision_and_what_came_of_it() {
+        let details = json!({ "serverName": "files", "toolName": "read_file", "durationMs": 3,
+                              "policyDecision": { "status": "deny", "rule": "r", "reason": "it is a \u{1b}secret" },
+                              "result": { "status": "denied" } });
+        let expected = "deny files/read_file, denied, 3 ms: it is a ?secret";
+        assert_eq!(told(EventKind::ToolCall, details), expected);
+        let plain = json!({ "serverName": "s", "toolName": "t", "decision": "allow", "result": "success" });
+        assert_eq!(told(EventKind::ToolCall, plain), "allow s/t, success");
+        let answered = json!({ "serverName": "s", "toolName": "t", "decision": "approved", "by": "uid 7" });
+        assert_eq!(told(EventKind::EscalationAnswered, answered), "s/t; answer approved; by uid 7");
     }
 
     #[test]

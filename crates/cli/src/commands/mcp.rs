@@ -1,0 +1,80 @@
+//! `lazaret mcp`: every server in a sandbox of its own, every call under a policy.
+
+mod explain;
+mod import;
+mod serve;
+mod status;
+mod trust;
+mod wrap;
+
+use std::{collections::BTreeMap, env, path::PathBuf, sync::Arc};
+
+use anyhow::Context as _;
+use lazaret_mcp::{
+    config::{self, Config},
+    house::{House, Plan},
+    screen::Unscreened,
+};
+use lazaret_runtime::{
+    configuration::{self, Configuration},
+    state::Directories,
+};
+
+use crate::{
+    args::{Mcp, McpCommon},
+    exit::Exit,
+};
+
+pub fn mcp(command: Mcp) -> anyhow::Result<Exit> {
+    match command {
+        Mcp::Serve(args) => serve::serve(&args),
+        Mcp::Wrap(args) => wrap::wrap(args),
+        Mcp::Import(args) => import::import(&args),
+        Mcp::Explain(args) => explain::explain(&args),
+        Mcp::Status(args) => status::status(&args),
+        Mcp::Trust(args) => trust::trust(&args),
+    }
+}
+
+fn directories() -> Directories {
+    Directories::from_environment(|name| env::var_os(name))
+}
+
+fn surroundings() -> config::Surroundings {
+    config::Surroundings {
+        home: env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+        environment: env::vars_os().collect(),
+    }
+}
+
+/// The file that was named, or the one that `import` writes.
+fn config_file(named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+    match named {
+        Some(file) => Ok(file.clone()),
+        None => directories()
+            .config
+            .map(|config| config.join("mcp-servers.json"))
+            .context("neither --config nor HOME is set, so there is no list of servers"),
+    }
+}
+
+fn load(named: Option<&PathBuf>) -> anyhow::Result<Config> {
+    Ok(config::load(&config_file(named)?, &surroundings())?)
+}
+
+/// Everything that can be checked before a server starts.
+fn open(config: Config, common: &McpCommon) -> anyhow::Result<Arc<House>> {
+    let directories = directories();
+    let rotation = Configuration::load(&configuration::files(directories.config.as_deref()))?.rotation();
+    let environment: BTreeMap<_, _> = env::vars_os().collect();
+    let plan = Plan {
+        config,
+        policies: common.policy.clone(),
+        audit_log: common.audit.clone(),
+        rotation,
+        directories,
+        environment,
+        screen: Arc::new(Unscreened),
+    };
+    Ok(Arc::new(House::open(plan)?))
+}

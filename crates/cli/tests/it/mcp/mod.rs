@@ -1,0 +1,4 @@
+//! `lazaret mcp`.
+
+mod containing;
+mod import;
