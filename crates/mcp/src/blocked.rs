@@ -46,12 +46,56 @@ pub fn looks_refused(text: &str) -> bool {
         .any(|sign| text.contains(sign))
 }
 
-/// What to say of a failed call: `blocked` are descriptions of what was recorded while it ran.
-pub fn sentence(blocked: &[String], evidence: Evidence, text: &str) -> Option<String> {
-    const POINTLESS: &str = "The sandbox of this server does not permit it and retrying will not help; only its operator can change that.";
+/// What was recorded while a call ran, or is known without a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denied {
+    pub description: String,
+    pub sign: Sign,
+}
+
+/// How sure it is that a failure comes from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sign {
+    /// A file or a host that the call may have been about.
+    Sure,
+    /// A file that programs look for by habit: it counts when the text speaks of it.
+    Habit(String),
+    /// A system call that programs try and do without: it counts when the text speaks of a refusal.
+    Attempt,
+}
+
+/// Files that libraries look for at every opportunity.
+const HABITS: [&str; 12] = [
+    ".netrc", "_netrc", ".npmrc", ".yarnrc", ".pypirc", ".curlrc", ".wgetrc", ".git-credentials", "pip.conf", "credentials",
+    "config.json", "hosts.yml",
+];
+
+impl Denied {
+    /// A file.
+    pub fn file(description: String, path: &str) -> Denied {
+        let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+        let sign = if HABITS.contains(&name.as_str()) { Sign::Habit(name) } else { Sign::Sure };
+        Denied { description, sign }
+    }
+
+    fn explains(&self, text: &str) -> bool {
+        match &self.sign {
+            Sign::Sure => true,
+            Sign::Habit(name) => text.contains(name.as_str()),
+            Sign::Attempt => looks_refused(text),
+        }
+    }
+}
+
+/// What to say of a failed call.
+pub fn sentence(denied: &[Denied], evidence: Evidence, text: &str) -> Option<String> {
+    const POINTLESS: &str =
+        "The sandbox of this server does not permit it and retrying will not help; only its operator can change that.";
+    let blocked: Vec<&str> =
+        denied.iter().filter(|denied| denied.explains(text)).map(|denied| denied.description.as_str()).collect();
     if !blocked.is_empty() {
         const MOST: usize = 5;
-        let mut what = blocked.iter().take(MOST).cloned().collect::<Vec<_>>().join("; ");
+        let mut what = blocked.iter().take(MOST).copied().collect::<Vec<_>>().join("; ");
         if blocked.len() > MOST {
             what.push_str(&format!("; and {} more", blocked.len() - MOST));
         }
@@ -160,11 +204,21 @@ mod tests {
 
     #[test]
     fn the_record_decides_and_the_text_only_where_there_can_be_no_record() {
-        let blocked = ["write to /etc/x".to_owned()];
+        let blocked = [Denied::file("write to /etc/x".to_owned(), "/etc/x")];
         assert!(sentence(&blocked, Evidence::Recorded, "oops").unwrap().contains("write to /etc/x"));
         assert_eq!(sentence(&[], Evidence::Recorded, "EPERM"), None);
         assert!(sentence(&[], Evidence::TextOnly, "EPERM").is_some());
         assert_eq!(sentence(&[], Evidence::None, "EPERM"), None);
+    }
+
+    #[test]
+    fn what_programs_try_by_habit_explains_a_failure_only_when_the_text_speaks_of_it() {
+        let netrc = [Denied::file("opening of /home/u/.netrc".to_owned(), "/home/u/.netrc")];
+        assert_eq!(sentence(&netrc, Evidence::Recorded, "status code 404"), None);
+        assert!(sentence(&netrc, Evidence::Recorded, "cannot read .netrc").is_some());
+        let netlink = [Denied { description: "netlink socket".to_owned(), sign: Sign::Attempt }];
+        assert_eq!(sentence(&netlink, Evidence::Recorded, "status code 404"), None);
+        assert!(sentence(&netlink, Evidence::Recorded, "socket: Operation not permitted").is_some());
     }
 
     #[test]

@@ -310,6 +310,7 @@ impl House {
             sandbox_id: running.id().to_owned(),
             evidence: Evidence::None,
             network: true,
+            closed: Vec::new(),
             reason: Some(reason),
         };
         Ok(Process::new(running, None, facts, ended))
@@ -324,6 +325,10 @@ impl House {
         session: &Session,
     ) -> Result<Process, String> {
         let network = policy.network.allow_network;
+        let filesystem = &policy.filesystem;
+        let closed = filesystem.denied_paths.iter().chain(&filesystem.hidden_paths);
+        // The session directory may lie in something that is closed around it.
+        let closed = closed.filter(|path| !session.directory().starts_with(path)).map(|path| real(path)).collect();
         let tap = ViolationTap::new();
         let mut request = Request::new(policy, &program.directory, &self.audit_log);
         request.command = program.command();
@@ -344,9 +349,15 @@ impl House {
             session.journal().line(&entry.name, note);
         }
         let evidence = if running.containment().is_whole() { Evidence::Recorded } else { Evidence::TextOnly };
-        let facts = process::Facts { sandbox_id: running.id().to_owned(), evidence, network, reason: None };
+        let facts =
+            process::Facts { sandbox_id: running.id().to_owned(), evidence, network, closed, reason: None };
         Ok(Process::new(running, Some(tap), facts, ended))
     }
+}
+
+/// As the operating system would find it, if it is there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn outcome(end: &serve::End) -> process::Ended {

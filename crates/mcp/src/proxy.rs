@@ -337,9 +337,13 @@ impl Proxy {
                 self.fail_server(server, &why);
                 continue;
             }
-            let discovering = slot.pending.values().any(|pending| {
-                matches!(pending.purpose, Purpose::Discover) && pending.since.elapsed() > GRACE
-            });
+            let introducing = slot.pending.values().any(|pending| matches!(pending.purpose, Purpose::Initialize));
+            let discovering = slot
+                .pending
+                .values()
+                .any(|pending| matches!(pending.purpose, Purpose::Discover) && pending.since.elapsed() > GRACE)
+                && slot.state == State::Introducing
+                && !introducing;
             let call_limit = slot.limits.call_timeout;
             let late: Vec<u64> = slot
                 .pending

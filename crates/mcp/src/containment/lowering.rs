@@ -238,7 +238,9 @@ impl Lowering<'_> {
             list.push(path.clone());
         }
         for path in own {
-            let open = opens_below(path, &seen);
+            // In a directory that is worked in, something without permissions would stop whoever walks through it.
+            let among = writable.iter().any(|directory| real(path).starts_with(real(directory)));
+            let open = opens_below(path, &seen) || among;
             let list = if open { &mut filesystem.hidden_paths } else { &mut filesystem.denied_paths };
             if !list.contains(path) {
                 list.push(path.clone());

@@ -200,29 +200,32 @@ impl Proxy {
             return self.call_failed(call, &text);
         }
         let failed = blocked::has_failed(answer);
-        let (evidence, blocked) = match &slot.process {
-            Some(process) => {
-                let failed = if failed { Failed::Yes } else { Failed::No };
-                (process.facts().evidence, process.blocked_since(call.mark, failed))
+        let mut edits = Vec::new();
+        let text = if failed { blocked::text_of(answer) } else { String::new() };
+        let (evidence, denied) = match &slot.process {
+            Some(process) if failed => {
+                let mut denied = process.blocked_since(call.mark, Failed::Yes);
+                if denied.is_empty() {
+                    denied = process.closed(&call.verdict.facts, &text);
+                }
+                (process.facts().evidence, denied)
             }
+            Some(process) => (process.facts().evidence, process.blocked_since(call.mark, Failed::No)),
             None => (Evidence::None, Vec::new()),
         };
-        let mut edits = Vec::new();
-        let mut text = String::new();
-        if failed {
-            text = blocked::text_of(answer);
-            if let Some(sentence) = blocked::sentence(&blocked, evidence, &text) {
-                edits = blocked::marked(answer, &sentence);
-                text = format!("{} {text} ({sentence})", blocked::PREFIX);
-            }
+        let mut told = text.clone();
+        if failed && let Some(sentence) = blocked::sentence(&denied, evidence, &text) {
+            edits = blocked::marked(answer, &sentence);
+            told = format!("{} {text} ({sentence})", blocked::PREFIX);
         }
+        let blocked: Vec<String> = denied.into_iter().map(|denied| denied.description).collect();
         if let Screened::Withhold(why) =
             self.house.screen.result(&call.server_name, &call.tool, answer.outcome())
         {
             let text = format!("The result was withheld: {why}");
             return self.call_failed(call, &text);
         }
-        let end = if failed { End::Error(&text) } else { End::Success };
+        let end = if failed { End::Error(&told) } else { End::Success };
         self.record(&call, &end, &blocked);
         if let Some(text) = self.latched.clone() {
             // What is not in the log did not happen, for the client.

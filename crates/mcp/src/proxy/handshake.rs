@@ -117,9 +117,19 @@ impl Proxy {
 
     /// One generation was refused; the other may do.
     fn try_other(&mut self, server: ServerIndex, refused: Generation, answer: &Message) {
+        const MOST_ATTEMPTS: u32 = 4;
         let Some(client) = self.client.clone() else { return };
         let Some(slot) = self.servers.get_mut(server.0) else { return };
-        if refused == client.generation {
+        let open = |purpose: &Purpose| matches!(purpose, Purpose::Initialize | Purpose::Discover);
+        // While the other question is still open, its answer decides.
+        if slot.state != State::Introducing || slot.pending.values().any(|pending| open(&pending.purpose)) {
+            return;
+        }
+        let code = message::member(answer.outcome(), "code").unwrap_or_default();
+        // It says itself that it speaks without handshakes.
+        let stateless_only = refused == Generation::Handshake && code == "-32022";
+        slot.attempts += 1;
+        if (refused == client.generation || stateless_only) && slot.attempts < MOST_ATTEMPTS {
             match refused {
                 Generation::Handshake => {
                     let params = json!({ "_meta": client.meta() }).to_string();
@@ -133,11 +143,11 @@ impl Proxy {
         self.fail_server(server, &format!("it refused the handshake: {why}"));
     }
 
-    /// It did not answer `server/discover`: an old server may ignore what it does not know.
+    /// It has not answered `server/discover` yet: an old server may ignore what it does not know. An answer that
+    /// comes late still counts.
     pub(super) fn discover_is_late(&mut self, server: ServerIndex) {
         let Some(client) = self.client.clone() else { return };
         let Some(slot) = self.servers.get_mut(server.0) else { return };
-        slot.pending.retain(|_, pending| !matches!(pending.purpose, Purpose::Discover));
         slot.ask("initialize", &client.handshake(), Purpose::Initialize);
     }
 
@@ -182,6 +192,10 @@ impl Proxy {
     fn on_tools(&mut self, server: ServerIndex, mut tools: Vec<String>, answer: &Message) {
         let page = message::member(answer.outcome(), "tools").map(message::elements).unwrap_or_default();
         let fresh = !page.is_empty();
+        let beside = super::lists::beside(answer.outcome(), "tools");
+        if let Some(slot) = self.servers.get_mut(server.0) {
+            slot.beside = beside;
+        }
         tools.extend(page.into_iter().map(str::to_owned));
         let next = message::member(answer.outcome(), "nextCursor").filter(|cursor| *cursor != "null");
         match next {

@@ -25,6 +25,7 @@ pub struct Gather {
     /// In the order of the servers, not of their answers.
     items: Vec<(ServerIndex, Vec<String>)>,
     error: Option<String>,
+    beside: String,
 }
 
 /// So many items of one server are taken.
@@ -33,13 +34,18 @@ const MOST_ITEMS: usize = 20_000;
 impl Proxy {
     pub(super) fn answer_tools(&mut self, id: &Bytes) {
         let tools = self.tools_text();
+        // What one server says beside its list is kept; of several it could not be told apart.
+        let beside = match self.servers.as_slice() {
+            [only] => only.beside.clone(),
+            _ => String::new(),
+        };
         let more = match self.client.as_ref().map(|client| client.generation) {
             Some(Generation::Stateless) => {
                 ",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"private\""
             }
             _ => "",
         };
-        self.answer_raw(id, &format!("{{\"tools\":{tools}{more}}}"));
+        self.answer_raw(id, &format!("{{\"tools\":{tools}{more}{beside}}}"));
     }
 
     /// Every tool of every server, as its server describes it but for its name.
@@ -106,6 +112,7 @@ impl Proxy {
             waiting: waiting.clone(),
             items: Vec::new(),
             error: None,
+            beside: String::new(),
         };
         self.requests.insert(id.clone(), Where::Gather(key));
         self.gathers.insert(key, gather);
@@ -140,6 +147,7 @@ impl Proxy {
             return;
         }
         let (list, method) = (gather.list, gather.method);
+        gather.beside = beside(answer.outcome(), list);
         let items: Vec<String> = message::member(answer.outcome(), list)
             .map(message::elements)
             .unwrap_or_default()
@@ -220,7 +228,8 @@ impl Proxy {
         } else {
             ""
         };
-        self.answer_raw(&id, &format!("{{\"{}\":[{}]{more}}}", gather.list, texts.join(",")));
+        let beside = if self.servers.len() == 1 { gather.beside.as_str() } else { "" };
+        self.answer_raw(&id, &format!("{{\"{}\":[{}]{more}{beside}}}", gather.list, texts.join(",")));
     }
 
     fn learn_owners(&mut self, gather: &Gather) {
@@ -279,6 +288,17 @@ impl Proxy {
             .filter(|server| self.servers.get(server.0).is_some_and(super::slot::Slot::is_ready))
             .or_else(|| self.only_server("resources"))
     }
+}
+
+/// The members of a result that are neither the list nor about it, each with a comma in front.
+pub fn beside(result: &str, list: &str) -> String {
+    const ABOUT: [&str; 4] = ["nextCursor", "resultType", "ttlMs", "cacheScope"];
+    message::members(result)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|(key, _)| key != list && !ABOUT.contains(&key.as_str()))
+        .map(|(key, raw)| format!(",{}:{raw}", json!(key)))
+        .collect()
 }
 
 /// A raw object with another string in one of its members.

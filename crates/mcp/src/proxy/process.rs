@@ -1,14 +1,15 @@
 //! A server's process: its streams for the loop, what holds it, and what it was denied since a moment.
 
-use std::{os::fd::OwnedFd, time::Duration};
+use std::{os::fd::OwnedFd, path::PathBuf, time::Duration};
 
+use lazaret_policy::violation::Severity;
 use lazaret_runtime::{ViolationTap, serve};
 use tokio::{
     net::unix::pipe::{Receiver, Sender},
     sync::oneshot,
 };
 
-use crate::blocked::Evidence;
+use crate::blocked::{Denied, Evidence, Sign, looks_refused};
 
 /// How long what the network's thread refused may take to be heard of.
 const SETTLING: Duration = Duration::from_millis(20);
@@ -22,6 +23,8 @@ pub struct Facts {
     pub evidence: Evidence,
     /// Is there any way out?
     pub network: bool,
+    /// Paths that the sandbox closes, as the operating system would find them.
+    pub closed: Vec<PathBuf>,
     /// Why there is no sandbox, when there is none.
     pub reason: Option<&'static str>,
 }
@@ -75,8 +78,8 @@ impl Process {
         Mark(self.tap.as_ref().map(ViolationTap::mark))
     }
 
-    /// What it tried since and was denied, in words.
-    pub fn blocked_since(&self, mark: Mark, failed: Failed) -> Vec<String> {
+    /// What it tried since and was denied.
+    pub fn blocked_since(&self, mark: Mark, failed: Failed) -> Vec<Denied> {
         let (Some(tap), Mark(Some(mark))) = (&self.tap, mark) else { return Vec::new() };
         if failed == Failed::Yes && self.facts.network && tap.count_since(mark) == 0 {
             self.running.handle().settle(SETTLING);
@@ -84,7 +87,38 @@ impl Process {
         if tap.count_since(mark) == 0 {
             return Vec::new();
         }
-        tap.since(mark).into_iter().map(|violation| violation.description).collect()
+        tap.since(mark)
+            .into_iter()
+            .map(|violation| match (&violation.path, &violation.peer) {
+                (Some(path), _) => Denied::file(violation.description, path),
+                (None, None) if violation.severity < Severity::High => {
+                    Denied { description: violation.description, sign: Sign::Attempt }
+                }
+                _ => Denied { description: violation.description, sign: Sign::Sure },
+            })
+            .collect()
+    }
+
+    /// Looking at a closed path without opening it leaves no record: what a call names is compared instead.
+    pub fn closed(&self, facts: &lazaret_gate::Facts, text: &str) -> Vec<Denied> {
+        let named = facts.paths.iter().filter_map(|fact| {
+            let closed = self.facts.closed.iter().find(|closed| fact.resolved.starts_with(closed))?;
+            Some((fact.resolved.as_path(), closed))
+        });
+        let mut denied: Vec<Denied> = named
+            .map(|(path, _)| Denied {
+                description: format!("{} is closed to this server", path.display()),
+                sign: Sign::Sure,
+            })
+            .collect();
+        if denied.is_empty() && looks_refused(text) {
+            let spoken_of = self.facts.closed.iter().filter(|closed| text.contains(&*closed.to_string_lossy()));
+            denied.extend(spoken_of.take(1).map(|closed| Denied {
+                description: format!("{} is closed to this server", closed.display()),
+                sign: Sign::Sure,
+            }));
+        }
+        denied
     }
 
     pub fn stop(&self) {

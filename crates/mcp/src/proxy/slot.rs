@@ -42,6 +42,10 @@ pub struct Slot {
     flood: Flood,
     /// Lines on standard output that were no messages.
     pub garbage: u64,
+    /// How often it refused to be introduced.
+    pub attempts: u32,
+    /// What its list of tools has beside them, raw members.
+    pub beside: String,
 }
 
 /// A tool as it is passed on to the client.
@@ -130,6 +134,8 @@ impl Slot {
             next: 1,
             flood: Flood { since: Instant::now(), count: 0 },
             garbage: 0,
+            attempts: 0,
+            beside: String::new(),
         }
     }
 

@@ -46,6 +46,7 @@ pub fn explain(args: &McpExplain) -> anyhow::Result<Exit> {
             sandbox_id: String::new(),
             evidence: if sandboxed { Evidence::Recorded } else { Evidence::None },
             network,
+            closed: Vec::new(),
             reason: None,
         };
         let unknown = || unknown_tool(&args.server, &args.tool, &catalog);
