@@ -66,8 +66,18 @@ pub enum Sign {
 
 /// Files that libraries look for at every opportunity.
 const HABITS: [&str; 12] = [
-    ".netrc", "_netrc", ".npmrc", ".yarnrc", ".pypirc", ".curlrc", ".wgetrc", ".git-credentials", "pip.conf", "credentials",
-    "config.json", "hosts.yml",
+    ".netrc",
+    "_netrc",
+    ".npmrc",
+    ".yarnrc",
+    ".pypirc",
+    ".curlrc",
+    ".wgetrc",
+    ".git-credentials",
+    "pip.conf",
+    "credentials",
+    "config.json",
+    "hosts.yml",
 ];
 
 impl Denied {
@@ -89,10 +99,12 @@ impl Denied {
 
 /// What to say of a failed call.
 pub fn sentence(denied: &[Denied], evidence: Evidence, text: &str) -> Option<String> {
-    const POINTLESS: &str =
-        "The sandbox of this server does not permit it and retrying will not help; only its operator can change that.";
-    let blocked: Vec<&str> =
-        denied.iter().filter(|denied| denied.explains(text)).map(|denied| denied.description.as_str()).collect();
+    const POINTLESS: &str = "The sandbox of this server does not permit it and retrying will not help; only its operator can change that.";
+    let blocked: Vec<&str> = denied
+        .iter()
+        .filter(|denied| denied.explains(text))
+        .map(|denied| denied.description.as_str())
+        .collect();
     if !blocked.is_empty() {
         const MOST: usize = 5;
         let mut what = blocked.iter().take(MOST).copied().collect::<Vec<_>>().join("; ");

@@ -328,7 +328,8 @@ impl House {
         let filesystem = &policy.filesystem;
         let closed = filesystem.denied_paths.iter().chain(&filesystem.hidden_paths);
         // The session directory may lie in something that is closed around it.
-        let closed = closed.filter(|path| !session.directory().starts_with(path)).map(|path| real(path)).collect();
+        let closed =
+            closed.filter(|path| !session.directory().starts_with(path)).map(|path| real(path)).collect();
         let tap = ViolationTap::new();
         let mut request = Request::new(policy, &program.directory, &self.audit_log);
         request.command = program.command();

@@ -100,6 +100,13 @@ enum Where {
     Question(u64),
 }
 
+/// Has the client said all that it will say?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Draining {
+    No,
+    Yes,
+}
+
 /// What happens around the loop.
 #[derive(Debug)]
 pub enum Event {
@@ -120,8 +127,8 @@ struct ToClient {
 
 /// More than this waits for the client: the servers are not listened to until it has read.
 const MOST_BACKLOG: usize = 32 << 20;
-/// How long calls may go on when the client has closed its side.
-const DRAINING: Duration = Duration::from_secs(20);
+/// When the client has closed its side: how long nothing may come from any server before it is over.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a server may take to end by itself.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -199,7 +206,8 @@ impl Proxy {
         mut stop: watch::Receiver<Stop>,
     ) {
         self.begin();
-        let mut draining: Option<Instant> = None;
+        let mut draining = Draining::No;
+        let mut heard = Instant::now();
         let mut looked = Instant::now();
         let line = self.to_client.line.clone();
         let wake = self.desk.wake_fd().and_then(|fd| {
@@ -207,24 +215,27 @@ impl Proxy {
             Receiver::from_owned_fd_unchecked(fd).ok()
         });
         loop {
-            if let Some(since) = draining
-                && (self.requests.is_empty() || since.elapsed() > DRAINING)
-                && self.to_client.backlog.is_empty()
-            {
-                break;
+            if draining == Draining::Yes && self.to_client.backlog.is_empty() {
+                let idle = heard.elapsed() > PATIENCE && self.settled == Settled::Yes;
+                if self.requests.is_empty() || idle {
+                    break;
+                }
             }
             let next_look = looked + self.pause();
             tokio::select! {
-                message = from_client.recv(), if draining.is_none() => match message {
+                message = from_client.recv(), if draining == Draining::No => match message {
                     Some(message) => self.on_client(message),
+                    // What was asked is still answered, for as long as somebody reads.
                     None => {
-                        // What was asked is still answered, for whoever reads.
-                        draining = Some(Instant::now());
-                        self.withdraw_all("the client is gone");
+                        draining = Draining::Yes;
+                        heard = Instant::now();
                     }
                 },
                 event = events.recv(), if self.to_client.size < MOST_BACKLOG => match event {
-                    Some(event) => self.on_event(event),
+                    Some(event) => {
+                        self.on_event(event);
+                        heard = Instant::now();
+                    }
                     None => break,
                 },
                 permit = line.reserve(), if !self.to_client.backlog.is_empty() => match permit {
@@ -321,6 +332,7 @@ impl Proxy {
 
     /// What the clock brings: answers of people, servers that are late, policies that changed.
     fn look_around(&mut self, now: Instant) {
+        self.hurry(now);
         self.look_at_answers();
         self.tell_waiting(now);
         self.refresh_policies();
@@ -337,12 +349,11 @@ impl Proxy {
                 self.fail_server(server, &why);
                 continue;
             }
-            let introducing = slot.pending.values().any(|pending| matches!(pending.purpose, Purpose::Initialize));
-            let discovering = slot
-                .pending
-                .values()
-                .any(|pending| matches!(pending.purpose, Purpose::Discover) && pending.since.elapsed() > GRACE)
-                && slot.state == State::Introducing
+            let introducing =
+                slot.pending.values().any(|pending| matches!(pending.purpose, Purpose::Initialize));
+            let discovering = slot.pending.values().any(|pending| {
+                matches!(pending.purpose, Purpose::Discover) && pending.since.elapsed() > GRACE
+            }) && slot.state == State::Introducing
                 && !introducing;
             let call_limit = slot.limits.call_timeout;
             let late: Vec<u64> = slot
@@ -525,7 +536,7 @@ async fn read_errors<R: AsyncRead + Unpin>(server: String, stderr: R, journal: A
     while let Ok(Some(incoming)) = lines.next().await {
         match incoming {
             Incoming::Line(line) => journal.line(&server, &String::from_utf8_lossy(&line)),
-            Incoming::TooLong { length, .. } => {
+            Incoming::TooLong { length, .. } | Incoming::Endless { length } => {
                 journal.line(&server, &format!("(a line of {length} bytes, left out)"));
             }
         }

@@ -16,6 +16,9 @@ use crate::{
     reply::{self, Code},
 };
 
+/// So often it is looked whether anybody still reads.
+const LOOKING: std::time::Duration = std::time::Duration::from_millis(250);
+
 /// A stream, and whether it was blocking before: it is shared with whoever started this program.
 #[derive(Debug)]
 pub struct Borrowed {
@@ -40,6 +43,7 @@ pub async fn serve(front: Front, limit: usize) -> io::Result<()> {
         while let Ok(Some(incoming)) = lines.next().await {
             let sent = match incoming {
                 Incoming::Line(line) => to_proxy.send(line).await.is_ok(),
+                Incoming::Endless { .. } => return,
                 Incoming::TooLong { id, length } => {
                     let text = format!("a message of {length} bytes is too long; at most {limit} are taken");
                     let id = id.unwrap_or_else(|| Bytes::from_static(b"null"));
@@ -51,6 +55,7 @@ pub async fn serve(front: Front, limit: usize) -> io::Result<()> {
             }
         }
     });
+    let reader = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     loop {
         let parts = tokio::select! {
             outgoing = from_proxy.recv() => match outgoing {
@@ -58,6 +63,13 @@ pub async fn serve(front: Front, limit: usize) -> io::Result<()> {
                 None => break,
             },
             Some(refusal) = refusals.recv() => vec![refusal],
+            // Who has said everything may still read, or be gone.
+            () = tokio::time::sleep(LOOKING), if reading.is_finished() => {
+                if has_left(&reader) {
+                    break;
+                }
+                continue;
+            }
         };
         if write_line(&mut output, parts).await.is_err() {
             // Nobody reads: dropping the front ends the proxy.
@@ -66,6 +78,14 @@ pub async fn serve(front: Front, limit: usize) -> io::Result<()> {
     }
     reading.abort();
     Ok(())
+}
+
+/// Has the other end of this pipe been closed?
+fn has_left(output: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    let mut polled = [PollFd::new(output, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 fn input() -> io::Result<(Box<dyn AsyncRead + Send + Unpin>, Option<Borrowed>)> {

@@ -36,6 +36,17 @@ pub fn mcp(command: Mcp) -> anyhow::Result<Exit> {
     }
 }
 
+/// Policies are evaluated only where it is known how much stack is left, which it is not on a program's first
+/// thread.
+fn on_own_thread<T: Send>(body: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
+    const STACK: usize = 8 << 20;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("lazaret-mcp".to_owned()).stack_size(STACK);
+        let running = thread.spawn_scoped(scope, body).context("no thread can be started")?;
+        running.join().map_err(|_| anyhow::anyhow!("the proxy failed"))?
+    })
+}
+
 fn directories() -> Directories {
     Directories::from_environment(|name| env::var_os(name))
 }

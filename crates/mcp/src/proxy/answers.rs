@@ -28,6 +28,10 @@ impl Proxy {
         let line = match incoming {
             Incoming::Line(line) => line,
             Incoming::TooLong { id, length } => return self.on_too_long(server, id, length),
+            Incoming::Endless { length } => {
+                let why = format!("it wrote a line of more than {length} bytes, without end");
+                return self.fail_server(server, &why);
+            }
         };
         for parsed in message::parse_all(line.clone()) {
             match parsed {
@@ -43,6 +47,12 @@ impl Proxy {
 
     fn on_garbage(&mut self, server: ServerIndex, line: &[u8], why: &str) {
         let Some(slot) = self.servers.get_mut(server.0) else { return };
+        // An answer that cannot be read is still one: whoever waits for it is told.
+        if let Some(pending) = crate::line::id_of(line).and_then(|id| slot.answered(&id)) {
+            let text = format!("the server {} answered with something that is no message: {why}", slot.name);
+            self.journal().note(&text);
+            return self.fail_pending(server, pending, &text);
+        }
         slot.garbage += 1;
         if slot.garbage <= TOLD_GARBAGE {
             let text: String =
@@ -232,6 +242,11 @@ impl Proxy {
             .collect();
         let mut united = crate::generation::united(&all);
         if let Some(object) = united.as_object_mut() {
+            // Of who is not there yet everything can be expected.
+            if self.servers.iter().any(|slot| !slot.state.is_settled()) {
+                object.entry("resources").or_insert_with(|| json!({ "listChanged": true }));
+                object.entry("prompts").or_insert_with(|| json!({ "listChanged": true }));
+            }
             object.entry("tools").or_insert_with(|| json!({ "listChanged": true }));
         }
         united

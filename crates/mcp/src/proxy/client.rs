@@ -92,6 +92,23 @@ impl Proxy {
         }
     }
 
+    /// Answers the greeting before all servers are there.
+    pub(super) fn greet(&mut self) {
+        let greetings: Vec<Message> = self
+            .deferred
+            .iter()
+            .filter(|message| matches!(message.method(), "initialize" | "server/discover"))
+            .cloned()
+            .collect();
+        for greeting in greetings {
+            let Some(id) = greeting.id() else { continue };
+            self.deferred.retain(|message| message.id().as_ref() != Some(&id));
+            if self.requests.remove(&id).is_some() {
+                self.dispatch(&greeting, &id);
+            }
+        }
+    }
+
     fn dispatch(&mut self, message: &Message, id: &Bytes) {
         if let Some(client) = Client::stateless(message.params())
             && client.version != generation::WITHOUT_HANDSHAKE

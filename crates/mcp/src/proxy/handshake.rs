@@ -1,7 +1,7 @@
 //! How servers are started and introduced, and what they have: from the first word of the client until every
 //! server is ready or has failed.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -247,7 +247,9 @@ impl Proxy {
             self.journal().note(&note);
         }
         self.compare_with_pins(server, &name, &values);
-        self.name_tools();
+        if self.settled == Settled::Yes {
+            self.name_tools();
+        }
         self.catalog_changed();
         if !first || self.settled == Settled::Yes {
             self.tell_tools_changed();
@@ -352,8 +354,36 @@ impl Proxy {
             return;
         }
         if self.servers.iter().all(|slot| slot.state.is_settled()) {
-            self.settled = Settled::Yes;
-            self.dispatch_deferred();
+            self.open_up();
+        }
+    }
+
+    /// Names are given when all are there, so that it does not matter who came first.
+    fn open_up(&mut self) {
+        self.settled = Settled::Yes;
+        self.name_tools();
+        self.dispatch_deferred();
+    }
+
+    /// One server that does not get ready must not keep the client from the others: it is greeted after a while,
+    /// and served after another. What gets ready later is told as a change.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        const GREETING: Duration = Duration::from_secs(5);
+        const SERVING: Duration = Duration::from_secs(15);
+        let Some(since) = self.introduced.filter(|_| self.settled == Settled::No) else { return };
+        let waited = now.duration_since(since);
+        if waited > SERVING {
+            let late: Vec<String> = self
+                .servers
+                .iter()
+                .filter(|slot| !slot.state.is_settled())
+                .map(|slot| slot.name.clone())
+                .collect();
+            self.journal()
+                .note(&format!("the client is served without waiting any longer for {}", late.join(", ")));
+            self.open_up();
+        } else if waited > GREETING {
+            self.greet();
         }
     }
 }

@@ -112,7 +112,8 @@ impl Process {
             })
             .collect();
         if denied.is_empty() && looks_refused(text) {
-            let spoken_of = self.facts.closed.iter().filter(|closed| text.contains(&*closed.to_string_lossy()));
+            let spoken_of =
+                self.facts.closed.iter().filter(|closed| text.contains(&*closed.to_string_lossy()));
             denied.extend(spoken_of.take(1).map(|closed| Denied {
                 description: format!("{} is closed to this server", closed.display()),
                 sign: Sign::Sure,

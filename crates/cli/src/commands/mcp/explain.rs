@@ -28,7 +28,7 @@ pub fn explain(args: &McpExplain) -> anyhow::Result<Exit> {
     };
     let catalog = known_tools(&house, &args.server)?;
     let session = house.session(args.common.session.as_deref())?;
-    let outcome = (|| {
+    let outcome = super::on_own_thread(|| {
         let mut gatekeeper = Gatekeeper::new(&house, &session)?;
         gatekeeper.set_tools([(args.server.as_str(), Some(catalog.iter().collect()))].into_iter());
         let _ = gatekeeper.refresh();
@@ -58,7 +58,7 @@ pub fn explain(args: &McpExplain) -> anyhow::Result<Exit> {
                 .explain(tool, &arguments, Some(&facts), &Change::default())
                 .map_err(|verdict| *verdict),
         )
-    })();
+    });
     session.close();
     match outcome? {
         Ok(explanation) => tell(&explanation, args),
@@ -84,8 +84,9 @@ fn known_tools(house: &Arc<House>, server: &str) -> anyhow::Result<Vec<Tool>> {
     }
     output::message(&format!("{server} was never used: it is started once, to see what it has"));
     let session = house.session(None)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    super::on_own_thread(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
         let (stop, stopped) = tokio::sync::watch::channel(Stop::No);
         let (mut front, done) = proxy::connect(house, session, stopped)?;
         let hello = json!({
@@ -97,6 +98,7 @@ fn known_tools(house: &Arc<House>, server: &str) -> anyhow::Result<Vec<Tool>> {
         let _ = stop.send(Stop::Yes);
         done.await?;
         anyhow::Ok(())
+        })
     })?;
     let pins = house.cabinet.load(&house.config_path, server)?;
     Ok(pins.context("the server could not be asked for its tools; `lazaret audit tail` says why")?.catalog())

@@ -94,28 +94,30 @@ fn over_http(house: &Arc<House>, args: &McpServe, limit: usize) -> anyhow::Resul
 }
 
 /// One thread for everything, and a word to stop at the usual signals.
-fn run(body: impl AsyncFnOnce(watch::Receiver<Stop>) -> anyhow::Result<()>) -> anyhow::Result<Exit> {
+fn run(body: impl AsyncFnOnce(watch::Receiver<Stop>) -> anyhow::Result<()> + Send) -> anyhow::Result<Exit> {
     const SIGNALS: [i32; 3] = [1, 2, 15];
+    // Every thread that is started from here on leaves them to this descriptor.
     let signals = lazaret_runtime::signals_as_descriptor(&SIGNALS).context("signals cannot be waited for")?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(8)
-        .thread_stack_size(512 << 10)
-        .build()
-        .context("nothing can be waited for")?;
-    runtime.block_on(async {
-        let (stop, stopped) = watch::channel(Stop::No);
-        // Any descriptor that can be waited for and read will do.
-        let signals = tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(signals)?;
-        let listening = tokio::spawn(async move {
-            let _ = signals.readable().await;
-            let _ = stop.send(Stop::Yes);
-            // Who is asked a second time to end ends at once, by the signal's own doing: nothing listens any more.
-            std::future::pending::<()>().await;
-        });
-        let outcome = body(stopped).await;
-        listening.abort();
-        outcome
+    super::on_own_thread(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(8)
+            .thread_stack_size(512 << 10)
+            .build()
+            .context("nothing can be waited for")?;
+        runtime.block_on(async {
+            let (stop, stopped) = watch::channel(Stop::No);
+            // Any descriptor that can be waited for and read will do.
+            let signals = tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(signals)?;
+            let listening = tokio::spawn(async move {
+                let _ = signals.readable().await;
+                let _ = stop.send(Stop::Yes);
+                std::future::pending::<()>().await;
+            });
+            let outcome = body(stopped).await;
+            listening.abort();
+            outcome
+        })
     })?;
     Ok(Exit::Ok)
 }
