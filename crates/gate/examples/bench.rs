@@ -1,6 +1,9 @@
+#![allow(unsafe_code)]
 #![allow(warnings, clippy::all)]
 use lazaret_gate::{judge::*, *};
 use serde_json::json;
+#[global_allocator]
+static A: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 fn main() {
     let dir = std::path::Path::new("/tmp/h1-bench/policies");
     let mut text = judge::source::DEFAULT.to_string();
@@ -43,8 +46,14 @@ fn main() {
         pin: Pin::Same,
     };
     let t = std::time::Instant::now();
-    println!("{:?}", j.decide(&call, &facts, &c).decision);
+    let v = j.decide(&call, &facts, &c);
+    println!("{:?} {:?} {}", v.decision, v.rule, v.reason);
     println!("first {:?}", t.elapsed());
+    fn cpu() -> f64 {
+        let s = std::fs::read_to_string("/proc/self/schedstat").unwrap();
+        s.split(' ').next().unwrap().parse::<f64>().unwrap()
+    }
+    let before = cpu();
     let mut samples = vec![];
     for _ in 0..20 {
         let t = std::time::Instant::now();
@@ -53,6 +62,7 @@ fn main() {
         }
         samples.push(t.elapsed() / 1000);
     }
+    println!("cpu per decision {} us", (cpu() - before) / 20000.0 / 1000.0);
     samples.sort();
     println!("decide min {:?} median {:?}", samples[0], samples[10]);
     std::thread::sleep(std::time::Duration::from_millis(2100));

@@ -18,7 +18,9 @@ mod schema;
 mod surroundings;
 mod words;
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::{fs::lstat, io::Errno};
 
 pub use git::GitFault;
 pub use hosts::HostFault;
@@ -110,6 +112,10 @@ impl<'a> Findings<'a> {
     }
 
     fn path(&mut self, leaf: &Leaf<'_>, reading: &Reading, base: &Path, access: Access) -> Result<(), Fault> {
+        // Most words are no paths, and one look tells.
+        if reading.keep == Keep::IfReal && is_absent(base, &reading.path) {
+            return Ok(());
+        }
         let as_it_is = Some(reading.path.clone());
         for path in as_it_is.into_iter().chain(tidied(&reading.path)) {
             let resolved = match resolve(base, &path) {
@@ -245,6 +251,17 @@ impl<'a> Findings<'a> {
         }
         Ok(())
     }
+}
+
+/// Does a relative path begin with a name that does not exist, and lead nowhere else?
+fn is_absent(base: &Path, path: &Path) -> bool {
+    if path.components().any(|component| component == Component::ParentDir) {
+        return false;
+    }
+    let first = path.components().find(|component| *component != Component::CurDir);
+    let Some(Component::Normal(first)) = first else { return false };
+    // A text that cannot be a name is none, too.
+    matches!(lstat(base.join(first)), Err(Errno::NOENT | Errno::NAMETOOLONG | Errno::INVAL | Errno::NOTDIR))
 }
 
 /// How an argument is called in a sentence.

@@ -19,6 +19,7 @@ mod schema;
 mod scope;
 mod shape;
 pub mod source;
+mod stack;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -172,6 +173,7 @@ impl Judge {
     }
 
     fn call(&self, call: &Call<'_>, facts: &Facts, circumstances: &Circumstances) -> Ruling<'_> {
+        stack::make_room();
         let case = || {
             let desk = self.desk(&call.tool.server)?;
             let counter = desk.tools.get(&call.tool.name).ok_or_else(|| Refusal::NoTool {
@@ -192,6 +194,7 @@ impl Judge {
         facts: &Facts,
         circumstances: &Circumstances,
     ) -> Ruling<'_> {
+        stack::make_room();
         let case = || {
             let nothing = Members::default().value(&serde_json::Map::new())?;
             let hints = Hints::default();

@@ -1989,12 +1989,16 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__policy__subcmd__check)
-            opts="-h -V --json --help --version"
+            opts="-h -V --tools --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --tools)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

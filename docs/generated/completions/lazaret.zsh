@@ -384,6 +384,7 @@ _arguments "${_arguments_options[@]}" : \
         case $line[1] in
             (check)
 _arguments "${_arguments_options[@]}" : \
+'--tools=[Check policies for tool calls against these tools as well\: a JSON array of what servers list]:FILE:_files' \
 '--json[]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -1500,7 +1501,7 @@ _lazaret__subcmd__help__subcmd__metrics__subcmd__write_commands() {
 (( $+functions[_lazaret__subcmd__help__subcmd__policy_commands] )) ||
 _lazaret__subcmd__help__subcmd__policy_commands() {
     local commands; commands=(
-'check:Load and check a policy file' \
+'check:Load and check a policy file, or policies for tool calls\: a *.cedar file or a directory of them' \
 'schema:Print the JSON Schema, for editors' \
 'show:Print a built-in policy' \
     )
@@ -1652,7 +1653,7 @@ _lazaret__subcmd__metrics__subcmd__write_commands() {
 (( $+functions[_lazaret__subcmd__policy_commands] )) ||
 _lazaret__subcmd__policy_commands() {
     local commands; commands=(
-'check:Load and check a policy file' \
+'check:Load and check a policy file, or policies for tool calls\: a *.cedar file or a directory of them' \
 'schema:Print the JSON Schema, for editors' \
 'show:Print a built-in policy' \
 'help:Print this message or the help of the given subcommand(s)' \
@@ -1667,7 +1668,7 @@ _lazaret__subcmd__policy__subcmd__check_commands() {
 (( $+functions[_lazaret__subcmd__policy__subcmd__help_commands] )) ||
 _lazaret__subcmd__policy__subcmd__help_commands() {
     local commands; commands=(
-'check:Load and check a policy file' \
+'check:Load and check a policy file, or policies for tool calls\: a *.cedar file or a directory of them' \
 'schema:Print the JSON Schema, for editors' \
 'show:Print a built-in policy' \
 'help:Print this message or the help of the given subcommand(s)' \

@@ -58,7 +58,7 @@ pub struct Filters {
     /// About this path, or anything below it
     #[arg(long, value_name = "PATH")]
     pub path: Option<String>,
-    /// Of a tool: events that name it, and all of its sandboxes
+    /// Of a tool (behind the proxy also SERVER/TOOL): events that name it, and all of its sandboxes
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
     /// The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]

@@ -229,7 +229,7 @@ fn policies_for_tool_calls_are_checked_with_and_without_tools() {
     let case = ordinary();
     let file = case.file("calls/git.cedar", "permit(principal, action == Action::\"git/psuh\", resource);\n");
     let directory = file.parent().unwrap().to_str().unwrap().to_owned();
-    case.lazaret(["policy", "check", &directory]).go().exits(0).prints("ok").tells_nothing();
+    case.lazaret(["policy", "check", &directory]).go().exits(0).tells_nothing();
 
     let tools =
         case.file("tools.json", r#"[{"server": "git", "name": "push", "inputSchema": {"type": "object"}}]"#);

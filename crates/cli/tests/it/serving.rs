@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
-        OnceLock,
+        Arc, Mutex, OnceLock,
         mpsc::{self, Receiver},
     },
     thread,
@@ -225,7 +225,7 @@ fn leaving_all_behind(marker: &str) -> String {
         "(setsid sh -c '(trap \"\" TERM HUP INT; sleep 600; :) & sleep 600; :' {marker} >/dev/null 2>&1 &); \
          sh -c 'trap \"\" TERM; sleep 600; :' {marker} & \
          (setsid setsid sh -c 'exec </dev/null >/dev/null 2>&1; sleep 600; :' {marker} &); \
-         sleep 0.2; echo ready $$; trap '' TERM; while :; do sleep 600; done; : {marker}"
+         trap '' TERM; sleep 0.2; echo ready $$; while :; do sleep 600; done; : {marker}"
     )
 }
 
@@ -269,6 +269,24 @@ fn dropped_everything_ends() {
 }
 
 #[test]
+fn who_is_told_of_the_end_may_let_go_of_the_server() {
+    let (case, launcher) = (case(), launcher());
+    let kept: Arc<Mutex<Option<Running>>> = Arc::default();
+    let (sender, ended) = mpsc::channel();
+    let to_drop = Arc::clone(&kept);
+    let running = serve::start(&launcher, request(&case, &["sh", "-c", "read x"]), move |end| {
+        // Not before it is there.
+        eventually("it is kept", || to_drop.lock().unwrap().is_some());
+        drop(to_drop.lock().unwrap().take());
+        sender.send(end).unwrap();
+    });
+    let mut running = running.unwrap();
+    drop(running.stdin.take());
+    *kept.lock().unwrap() = Some(running);
+    assert!(ended.recv_timeout(Duration::from_secs(15)).unwrap().is_ok());
+}
+
+#[test]
 fn asked_to_end_a_server_may_clear_up_and_is_made_to_end_when_it_does_not() {
     let (case, launcher, marker) = (case(), launcher(), marker());
     let polite = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
@@ -292,7 +310,7 @@ fn asked_to_end_a_server_may_clear_up_and_is_made_to_end_when_it_does_not() {
 #[test]
 fn a_server_that_ends_takes_along_what_it_left_behind() {
     let (case, launcher, marker) = (case(), launcher(), marker());
-    let script = format!("{} ", leaving_all_behind(&marker).replace("trap '' TERM; while", "exit 4; while"));
+    let script = format!("{} ", leaving_all_behind(&marker).replace("while :", "exit 4; while :"));
     for talk in both_kinds(&case, &launcher, &script) {
         let departed = talk.end();
         assert_eq!((departed.exit_code, departed.outcome), (4, Ending::Exited));

@@ -320,3 +320,25 @@ fn a_command_starts_in_its_directory_when_only_something_in_it_is_visible() {
         case.running(["--policy", policy, "--", "pwd"]).directory(&elsewhere).go().exits(0).prints("/");
     });
 }
+
+#[test]
+fn layered_paths_can_be_written_and_the_host_keeps_what_it_has() {
+    as_everybody(|case| {
+        let cache = case.home.join("cache");
+        case.file(cache.join("old"), "warm");
+        case.file(case.home.join("plain"), "");
+        let policy = "[filesystem]\nreadOnlyPaths = [\"/\"]\nlayeredPaths = [\"~/cache\", \"~/missing\", \"~/plain\"]\n\
+                      deniedPaths = [\"~/cache/secret\"]\n";
+        let policy = case.file(case.root.join("policy.toml"), policy);
+        case.file(cache.join("secret"), "secret");
+        let script = "cd ~/cache; cat old; echo; echo new > old; mkdir d && echo x > d/x && mv d e; rm -f secret; cat secret; \
+                      cat old e/x; touch ~/plain";
+        let outcome =
+            case.run(["--policy", policy.to_str().unwrap(), "--env", "HOME", "--", "sh", "-c", script]);
+        assert_eq!(outcome.out(), "warm\nnew\nx", "{outcome:?}");
+        let names: Vec<_> =
+            std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert_eq!(std::fs::read_to_string(cache.join("old")).unwrap(), "warm");
+    });
+}

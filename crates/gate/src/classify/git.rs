@@ -51,6 +51,8 @@ pub enum GitFault {
     Helper { helper: String },
     #[error("remote `{remote}` begins with `-` and would be taken for an option")]
     Option { remote: String },
+    #[error("the URL of remote `{remote}` is not text")]
+    NotText { remote: String },
     #[error(
         "the repository's own configuration sets `{key}`, so another program decides where it leads; unset it"
     )]

@@ -88,20 +88,32 @@ pub(super) fn read(text: &str, roles: Roles) -> Result<Readings, Unreadable> {
         }
         return Ok(found);
     }
-    read_one(text, roles, &mut found, 0)?;
-    if roles.url.is_some() || roles.host.is_some() {
-        // A list in one string. The whole was read above; a part counts when it is complete in itself.
-        let parts = text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|'));
-        let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-        if parts.len() > 1 {
-            for part in parts {
-                if has_authority(part) || roles.host.is_some() {
-                    read_one(part, roles, &mut found, 0)?;
-                }
-            }
+    let whole = read_one(text, roles, &mut found, 0);
+    // A list in one string, which as a whole may be no URL at all.
+    let urls: Vec<&str> = match roles.url.is_some() || roles.host.is_some() {
+        true => text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|')).collect(),
+        false => Vec::new(),
+    };
+    let urls: Vec<&str> = urls.into_iter().filter(|part| !part.is_empty()).collect();
+    if urls.len() < 2 {
+        whole?;
+    } else if urls.iter().all(|part| has_authority(part)) {
+        urls.iter().try_for_each(|part| read_one(part, roles, &mut found, 0))?;
+    } else if whole.is_err() && roles.host.is_some() && text.contains([',', ';']) {
+        text.split([',', ';']).try_for_each(|part| read_one(part, roles, &mut found, 0))?;
+    } else {
+        whole?;
+        let mut parts = urls.iter().filter(|part| has_authority(part));
+        parts.try_for_each(|part| read_one(part, roles, &mut found, 0))?;
+    }
+    let mut seen: Vec<Found> = Vec::new();
+    for host in found.hosts {
+        let known = |it: &Found| (&it.host, it.port, &it.scheme) == (&host.host, host.port, &host.scheme);
+        if !seen.iter().any(known) {
+            seen.push(host);
         }
     }
-    found.hosts.dedup();
+    found.hosts = seen;
     Ok(found)
 }
 
@@ -216,8 +228,6 @@ fn read_without_scheme(text: &str, roles: Roles, found: &mut Readings) -> Result
     match bare(text) {
         Ok(host) if worth(&host, text, roles) => found.hosts.push(host),
         Ok(_) => {}
-        // In a list every part is read by itself.
-        Err(_) if text.contains([' ', ',', ';', '|']) && roles.host.is_some() => {}
         Err(fault) if strength == Strength::Certain => return Err(fault),
         Err(_) => {}
     }

@@ -79,7 +79,7 @@ impl Readings<'_> {
         if text.starts_with('/') {
             self.push(PathBuf::from(text), Keep::IfRooted);
         } else if text == "~" || text.starts_with("~/") {
-            self.from_home(text)?;
+            self.below_home(text)?;
         } else if text.starts_with("../") {
             self.push(PathBuf::from(text), Keep::IfReal);
         }
@@ -101,15 +101,24 @@ impl Readings<'_> {
         }
         if directory.len() <= LONGEST_PATH && !directory.contains('\0') {
             match directory.starts_with('~') {
-                true if directory == "~" || directory.starts_with("~/") => self.from_home(&directory)?,
+                true if directory == "~" || directory.starts_with("~/") => self.below_home(&directory)?,
                 true => return Err(PathFault::OtherHome),
                 false if text.starts_with('/') => self.push(PathBuf::from(directory), Keep::IfRooted),
                 false => self.push(PathBuf::from(directory), Keep::IfReal),
             }
         }
         // Behind a wildcard `..` leads to the parents of whatever matched.
-        let rest = text.split('/').skip(plain.len());
-        let ups = rest.filter(|name| *name == "..").count();
+        let (mut depth, mut lowest) = (0_i32, 0_i32);
+        for name in text.split('/').skip(plain.len()) {
+            depth += match name {
+                ".." => -1,
+                // Also stands for no directory at all.
+                "" | "." | "**" => 0,
+                _ => 1,
+            };
+            lowest = lowest.min(depth);
+        }
+        let ups = lowest.unsigned_abs() as usize;
         if ups > 0 {
             let mut up = PathBuf::from(plain.join("/"));
             up.extend(std::iter::repeat_n("..", ups));
@@ -137,7 +146,7 @@ impl Readings<'_> {
             return Ok(());
         }
         if trimmed.starts_with('~') && (rooted || named || trimmed.contains('/') && !prose) {
-            self.from_home(trimmed)?;
+            self.below_home(trimmed)?;
         } else if named && is_variable(trimmed) {
             return Err(PathFault::Variable);
         } else if rooted {
@@ -164,7 +173,7 @@ impl Readings<'_> {
             if part.starts_with('/') {
                 self.push(PathBuf::from(part), Keep::IfRooted);
             } else if part.starts_with("~/") {
-                self.from_home(part)?;
+                self.below_home(part)?;
             } else if part.starts_with("../") {
                 self.push(PathBuf::from(part), Keep::IfReal);
             }
@@ -173,7 +182,7 @@ impl Readings<'_> {
     }
 
     /// `~` and `~/…`; and as it stands, for programs that do not know `~`.
-    fn from_home(&mut self, text: &str) -> Result<(), PathFault> {
+    fn below_home(&mut self, text: &str) -> Result<(), PathFault> {
         let below = match text.strip_prefix('~') {
             Some("") => "",
             Some(below) if below.starts_with('/') => below.trim_start_matches('/'),

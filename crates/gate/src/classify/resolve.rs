@@ -178,7 +178,7 @@ impl Walk {
         );
     }
 
-    fn to_root(&mut self) {
+    fn restart(&mut self) {
         self.at = PathBuf::from("/");
         self.trail.clear();
         self.objects.clear();
@@ -260,7 +260,7 @@ impl Walk {
         }
         let target = OsStr::from_bytes(target.as_bytes());
         if target.as_bytes().first() == Some(&b'/') {
-            self.to_root();
+            self.restart();
         }
         self.put(target);
         Ok(())
@@ -279,3 +279,6 @@ fn depends_on_process(path: &Path) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

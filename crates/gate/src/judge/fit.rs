@@ -121,14 +121,19 @@ impl<'a> Names<'a> {
     }
 
     fn check(&self, clause: &Clause, report: &mut impl FnMut(Diagnostic)) {
+        let mut misnamed = false;
+        let mut report_name = |found: Diagnostic| {
+            misnamed |= found.severity == Severity::Error;
+            report(found);
+        };
         for literal in clause.policy.entity_literals() {
             match literal.type_name().to_string().as_str() {
-                "Action" => self.check_action(clause, &literal, report),
-                "Server" => self.check_server(clause, &literal, report),
+                "Action" => self.check_action(clause, &literal, &mut report_name),
+                "Server" => self.check_server(clause, &literal, &mut report_name),
                 "Agent" if literal.id().unescaped() != action::CLIENT => {
                     let message = format!("there is no {literal}");
                     let hint = "the one who calls is always Agent::\"client\"".to_owned();
-                    report(clause.at_word(&quoted(&literal), Severity::Error, message, Some(hint)));
+                    report_name(clause.at_word(&quoted(&literal), Severity::Error, message, Some(hint)));
                 }
                 _ => {}
             }
@@ -136,9 +141,10 @@ impl<'a> Names<'a> {
         for path in attributes(&clause.policy) {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             match path.as_slice() {
-                ["context", "args", argument @ ..] if !argument.is_empty() => {
-                    self.check_argument(clause, argument, report);
-                }
+                ["context", "args"] => {}
+                // Of which tools it would be an argument is not known then.
+                ["context", "args", ..] if misnamed => {}
+                ["context", "args", argument @ ..] => self.check_argument(clause, argument, report),
                 ["context", "hints", name, ..] => {
                     known(clause, name, "context.hints", context::hint_names(), report)
                 }

@@ -13,6 +13,7 @@ use crate::judge::{
     clause::{self, Clause, Text},
     diagnostic::{Diagnostic, Refused, any_error},
     directory::{self, Contents, Fingerprint, Settled},
+    stack,
 };
 
 /// The policy that holds when none is given.
@@ -60,6 +61,7 @@ pub enum Refresh {
 impl Source {
     /// Reads, checks and puts in force. Warnings come along; an error refuses all.
     pub fn open(origin: Origin, catalog: &Catalog) -> Result<(Self, Vec<Diagnostic>), Refused> {
+        stack::make_room();
         let contents = read(&origin);
         let (clauses, mut diagnostics) = parse(&contents)?;
         let (judge, found) = Judge::build(clauses.clone(), catalog, Fitness::Strict)?;
@@ -88,6 +90,7 @@ impl Source {
 
     /// Looks whether files or tools have changed, and puts in force what they are now. Cheap if nothing did.
     pub fn refresh(&mut self, catalog: &Catalog) -> Refresh {
+        stack::make_room();
         let other_tools = catalog.revision() != self.catalog;
         let broken = match self.reread(catalog, other_tools) {
             Reread::Same => None,
@@ -169,6 +172,7 @@ pub enum Against<'a> {
 
 /// Checks a directory of `*.cedar` files, or one file.
 pub fn check(place: &Path, against: Against<'_>) -> Vec<Diagnostic> {
+    stack::make_room();
     let parsed = parse(&read(&Origin::Files(place.to_owned())));
     let (clauses, mut diagnostics) = match parsed {
         Ok(parsed) => parsed,

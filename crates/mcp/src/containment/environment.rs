@@ -95,6 +95,8 @@ pub fn in_sandbox(
         }
     };
     add("TMPDIR", "/tmp");
+    // It would ask the registry for itself, whatever it starts.
+    add("npm_config_update_notifier", "false");
     for (directory, name, value) in ELSEWHERE {
         if !place.home.as_ref().is_some_and(|home| home.join(directory).is_dir()) {
             add(name, value);

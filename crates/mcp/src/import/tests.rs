@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn surroundings() -> Surroundings {
@@ -170,4 +172,68 @@ fn the_line_for_the_client_is_in_its_own_language() {
     assert_eq!(code["servers"]["lazaret"]["type"], "stdio");
     let codex = document::from_toml(&line(Client::Codex)).unwrap();
     assert!(codex.child("mcp_servers").and_then(|node| node.child("lazaret")).is_some());
+}
+
+fn anything() -> impl Strategy<Value = String> {
+    let words = [
+        "null",
+        "true",
+        "false",
+        "0",
+        "-1",
+        "1.5",
+        "\"\"",
+        "\"x\"",
+        "\"./x\"",
+        "\"${A}\"",
+        "\"${A:-b}\"",
+        "\"a/b\"",
+        "\"stdio\"",
+        "[]",
+        "[\"x\", 1]",
+        "{}",
+        "{\"A\": \"b\"}",
+        "{\"network\": false}",
+    ];
+    proptest::sample::select(words.to_vec()).prop_map(str::to_owned)
+}
+
+fn server() -> impl Strategy<Value = String> {
+    let keys = [
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "type",
+        "url",
+        "disabled",
+        "sandbox",
+        "inheritEnv",
+        "limits",
+        "sandbx",
+        "timeout",
+    ];
+    let entry = |key: &'static str| {
+        proptest::option::weighted(0.4, anything())
+            .prop_map(move |value| value.map(|value| format!("\"{key}\": {value}")))
+    };
+    keys.into_iter()
+        .map(entry)
+        .collect::<Vec<_>>()
+        .prop_map(|entries| format!("{{{}}}", entries.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_taken_over_is_read_again_and_nothing_is_lost(
+        servers in proptest::collection::btree_map("[a-zA-Z/ .]{0,4}|mcpServers|servers|command", server(), 0..5)
+    ) {
+        let count = servers.len();
+        let servers = servers.iter().map(|(name, server)| format!("\"{name}\": {server}")).collect::<Vec<_>>().join(", ");
+        let text = format!("{{\"mcpServers\": {{{servers}}}}}");
+        if let Ok(imported) = import(&text, Path::new("/p/x.json"), &surroundings()) {
+            prop_assert_eq!(imported.taken.len() + imported.left.len(), count, "{}", text);
+            prop_assert_eq!(read_back(&imported).servers.len(), imported.taken.len());
+        }
+    }
 }

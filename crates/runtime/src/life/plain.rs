@@ -31,6 +31,8 @@ use crate::{
 const ENOENT: i32 = 2;
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
+/// So long after the end was ordered the guardian may take to say that everything is gone.
+const LAST_WORD: Duration = Duration::from_secs(10);
 
 /// A command that runs with nothing around it.
 #[derive(Debug, Clone)]
@@ -83,9 +85,16 @@ pub fn start_unconfined(
 /// Until the guardian has said the last word.
 fn watch(guarded: Guarded, program: &str, steering: &Steering) -> End {
     let lost = |error: io::Error| RunError::Launch(LaunchError::Channel(error));
-    let (mut not_executed, mut patience) = (None, None);
+    let mut not_executed = None;
+    // When it is made to end, and when the guardian is no longer waited for.
+    let (mut patience, mut last): (Option<Instant>, Option<Instant>) = (None, None);
+    let kill = |last: &mut Option<Instant>| {
+        drop(guarded.signal(SIGKILL, Target::Command));
+        last.get_or_insert(Instant::now() + LAST_WORD);
+    };
     loop {
-        let (heard, steered) = wait(&guarded, steering, patience).map_err(lost)?;
+        let until = [patience, last].into_iter().flatten().min();
+        let (heard, steered) = wait(&guarded, steering, until).map_err(lost)?;
         if heard {
             match guarded.hear().map_err(lost)? {
                 FromGuardian::Executed => steering.reach(Stage::Running),
@@ -96,9 +105,7 @@ fn watch(guarded: Guarded, program: &str, steering: &Steering) -> End {
                 }
                 FromGuardian::Exited(departure) => return Ok(departed(&departure, not_executed)),
                 FromGuardian::Gone => {
-                    return Err(RunError::Launch(LaunchError::Died(
-                        "its guardian is gone, and everything that it watched over with it".to_owned(),
-                    )));
+                    return Err(died("its guardian is gone, and everything that it watched over with it"));
                 }
             }
         }
@@ -107,20 +114,27 @@ fn watch(guarded: Guarded, program: &str, steering: &Steering) -> End {
             // There are no violations here that could be on their way.
             steering.settled(wishes);
             match wishes.end {
-                Some(Wish::Kill) => drop(guarded.signal(SIGKILL, Target::Command)),
+                Some(Wish::Kill) => kill(&mut last),
                 Some(Wish::Terminate(grace)) => {
                     drop(guarded.signal(SIGTERM, Target::Group));
                     let end = Instant::now() + grace;
-                    patience = Some(patience.map_or(end, |known: Instant| known.min(end)));
+                    patience = Some(patience.map_or(end, |known| known.min(end)));
                 }
                 None => {}
             }
         }
         if patience.is_some_and(|patience| Instant::now() >= patience) {
             patience = None;
-            drop(guarded.signal(SIGKILL, Target::Command));
+            kill(&mut last);
+        }
+        if last.is_some_and(|last| Instant::now() >= last) {
+            return Err(died("its guardian did not answer, and was ended"));
         }
     }
+}
+
+fn died(how: &str) -> RunError {
+    RunError::Launch(LaunchError::Died(how.to_owned()))
 }
 
 /// Has the guardian said something, and is there a wish?

@@ -217,7 +217,10 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(watcher) = self.watcher.take() {
             self.handle.kill();
-            let _ = watcher.join();
+            // Who is told of the end may drop it, too, and then waits for itself.
+            if watcher.thread().id() != std::thread::current().id() {
+                let _ = watcher.join();
+            }
         }
     }
 }

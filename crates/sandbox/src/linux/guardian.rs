@@ -54,7 +54,7 @@ pub enum FromGuardian {
 }
 
 /// How long it may take until nobody is left.
-const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 impl Guarded {
     /// Starts the guardian, which starts the command with exactly this environment. [`Guarded::hear`] tells
@@ -115,7 +115,17 @@ impl Guarded {
     pub fn end(&mut self) {
         self.line = None;
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        while let Err(rustix::io::Errno::INTR) = poll(&mut fds, Some(&PATIENCE)) {}
+        loop {
+            match poll(&mut fds, Some(&PATIENCE)) {
+                Err(rustix::io::Errno::INTR) => {}
+                // Somebody has stopped it. The launcher ends what it leaves behind.
+                Ok(0) => {
+                    let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
+                    return;
+                }
+                _ => return,
+            }
+        }
     }
 }
 

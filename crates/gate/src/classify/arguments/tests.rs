@@ -22,8 +22,8 @@ fn reading() -> Value {
 #[test]
 fn an_unknown_argument_is_named_with_those_that_are_known() {
     assert_eq!(
-        message(reading(), json!({"path": "a", "b": 1, "a": 2})),
-        "Unknown argument(s): a, b. The tool knows: head, path."
+        message(reading(), json!({"path": "a", "a": 1, "b": 2})),
+        "Unknown argument(s): a, b. The tool knows: path, head."
     );
 }
 

@@ -173,6 +173,9 @@ impl Remotes<'_> {
         if url.starts_with('-') {
             return Err(GitFault::Option { remote: long() });
         }
+        if url.contains(['\u{fffd}', '\0']) {
+            return Err(GitFault::NotText { remote: long() });
+        }
         if let Some((helper, rest)) = helper_of(url) {
             return match BUILT_IN.contains(&helper) && nested == 0 {
                 true => self.destination(remote, rest, nested + 1),
