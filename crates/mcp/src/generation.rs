@@ -66,6 +66,14 @@ impl Client {
         }
     }
 
+    /// What servers may make their tools depend on: what the client can do.
+    pub fn kind(&self) -> String {
+        let mut able: Vec<&str> =
+            self.capabilities.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        able.sort_unstable();
+        format!("{:?}: {}", self.generation, able.join(" "))
+    }
+
     /// The params of our `initialize` to a server.
     pub fn handshake(&self) -> String {
         // A client without handshakes cannot be asked in the old way.

@@ -208,7 +208,7 @@ impl Bound {
                     let session = match generation {
                         Generation::Stateless => sessions.shared().map(Ok),
                         Generation::Handshake => {
-                            (sessions.count() >= config.max_sessions).then_some(Err(NotOpened::TooMany))
+                            (!sessions.has_room(config.max_sessions)).then_some(Err(NotOpened::TooMany))
                         }
                     };
                     let session = session.unwrap_or_else(|| {

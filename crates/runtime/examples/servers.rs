@@ -1,6 +1,6 @@
 //! What a program pays for servers that run and wait: `cargo run -p lazaret-runtime --example servers LAZARET [N]`.
 //! LAZARET is the path of the executable. Prints this process's memory (PSS) and threads with N idle servers of each
-//! kind, and how long it took to start one.
+//! kind, how long it took to start one, and to settle.
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::{
@@ -59,11 +59,27 @@ fn main() -> Result<(), Failure> {
         let took = started.elapsed();
         std::thread::sleep(Duration::from_secs(1));
         tell(&format!("{count} {name}"), took, count);
+        if let Some(first) = running.first() {
+            println!("{:<28} {:?} to settle", "", settling(first));
+        }
         drop(running);
     }
     drop(launcher);
     std::fs::remove_dir_all(&directory)?;
     Ok(())
+}
+
+/// The median of many.
+fn settling(running: &Running) -> Duration {
+    let mut took: Vec<Duration> = (0..501)
+        .map(|_| {
+            let started = Instant::now();
+            running.handle().settle(Duration::from_secs(1));
+            started.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    took.get(took.len() / 2).copied().unwrap_or_default()
 }
 
 fn tell(what: &str, took: Duration, count: u32) {

@@ -37,9 +37,6 @@ _lazaret() {
             lazaret,doctor)
                 cmd="lazaret__subcmd__doctor"
                 ;;
-            lazaret,escalation)
-                cmd="lazaret__subcmd__escalation"
-                ;;
             lazaret,help)
                 cmd="lazaret__subcmd__help"
                 ;;
@@ -51,6 +48,9 @@ _lazaret() {
                 ;;
             lazaret,man)
                 cmd="lazaret__subcmd__man"
+                ;;
+            lazaret,mcp)
+                cmd="lazaret__subcmd__mcp"
                 ;;
             lazaret,metrics)
                 cmd="lazaret__subcmd__metrics"
@@ -118,42 +118,6 @@ _lazaret() {
             lazaret__subcmd__audit__subcmd__help,verify)
                 cmd="lazaret__subcmd__audit__subcmd__help__subcmd__verify"
                 ;;
-            lazaret__subcmd__escalation,approve)
-                cmd="lazaret__subcmd__escalation__subcmd__approve"
-                ;;
-            lazaret__subcmd__escalation,deny)
-                cmd="lazaret__subcmd__escalation__subcmd__deny"
-                ;;
-            lazaret__subcmd__escalation,help)
-                cmd="lazaret__subcmd__escalation__subcmd__help"
-                ;;
-            lazaret__subcmd__escalation,list)
-                cmd="lazaret__subcmd__escalation__subcmd__list"
-                ;;
-            lazaret__subcmd__escalation,show)
-                cmd="lazaret__subcmd__escalation__subcmd__show"
-                ;;
-            lazaret__subcmd__escalation,watch)
-                cmd="lazaret__subcmd__escalation__subcmd__watch"
-                ;;
-            lazaret__subcmd__escalation__subcmd__help,approve)
-                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__approve"
-                ;;
-            lazaret__subcmd__escalation__subcmd__help,deny)
-                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__deny"
-                ;;
-            lazaret__subcmd__escalation__subcmd__help,help)
-                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__help"
-                ;;
-            lazaret__subcmd__escalation__subcmd__help,list)
-                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__list"
-                ;;
-            lazaret__subcmd__escalation__subcmd__help,show)
-                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__show"
-                ;;
-            lazaret__subcmd__escalation__subcmd__help,watch)
-                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__watch"
-                ;;
             lazaret__subcmd__help,audit)
                 cmd="lazaret__subcmd__help__subcmd__audit"
                 ;;
@@ -175,9 +139,6 @@ _lazaret() {
             lazaret__subcmd__help,doctor)
                 cmd="lazaret__subcmd__help__subcmd__doctor"
                 ;;
-            lazaret__subcmd__help,escalation)
-                cmd="lazaret__subcmd__help__subcmd__escalation"
-                ;;
             lazaret__subcmd__help,help)
                 cmd="lazaret__subcmd__help__subcmd__help"
                 ;;
@@ -189,6 +150,9 @@ _lazaret() {
                 ;;
             lazaret__subcmd__help,man)
                 cmd="lazaret__subcmd__help__subcmd__man"
+                ;;
+            lazaret__subcmd__help,mcp)
+                cmd="lazaret__subcmd__help__subcmd__mcp"
                 ;;
             lazaret__subcmd__help,metrics)
                 cmd="lazaret__subcmd__help__subcmd__metrics"
@@ -229,20 +193,8 @@ _lazaret() {
             lazaret__subcmd__help__subcmd__audit,verify)
                 cmd="lazaret__subcmd__help__subcmd__audit__subcmd__verify"
                 ;;
-            lazaret__subcmd__help__subcmd__escalation,approve)
-                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__approve"
-                ;;
-            lazaret__subcmd__help__subcmd__escalation,deny)
-                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__deny"
-                ;;
-            lazaret__subcmd__help__subcmd__escalation,list)
-                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__list"
-                ;;
-            lazaret__subcmd__help__subcmd__escalation,show)
-                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__show"
-                ;;
-            lazaret__subcmd__help__subcmd__escalation,watch)
-                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__watch"
+            lazaret__subcmd__help__subcmd__mcp,import)
+                cmd="lazaret__subcmd__help__subcmd__mcp__subcmd__import"
                 ;;
             lazaret__subcmd__help__subcmd__metrics,print)
                 cmd="lazaret__subcmd__help__subcmd__metrics__subcmd__print"
@@ -279,6 +231,18 @@ _lazaret() {
                 ;;
             lazaret__subcmd__help__subcmd__tool,run)
                 cmd="lazaret__subcmd__help__subcmd__tool__subcmd__run"
+                ;;
+            lazaret__subcmd__mcp,help)
+                cmd="lazaret__subcmd__mcp__subcmd__help"
+                ;;
+            lazaret__subcmd__mcp,import)
+                cmd="lazaret__subcmd__mcp__subcmd__import"
+                ;;
+            lazaret__subcmd__mcp__subcmd__help,help)
+                cmd="lazaret__subcmd__mcp__subcmd__help__subcmd__help"
+                ;;
+            lazaret__subcmd__mcp__subcmd__help,import)
+                cmd="lazaret__subcmd__mcp__subcmd__help__subcmd__import"
                 ;;
             lazaret__subcmd__metrics,help)
                 cmd="lazaret__subcmd__metrics__subcmd__help"
@@ -383,7 +347,7 @@ _lazaret() {
 
     case "${cmd}" in
         lazaret)
-            opts="-h -V --help --version run srt learn diff commit discard tool escalation doctor policy profile audit metrics bench completions launcher man help"
+            opts="-h -V --help --version run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -906,214 +870,8 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        lazaret__subcmd__escalation)
-            opts="-h -V --help --version list show approve deny watch help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__approve)
-            opts="-h -V --session --scope --candidate --note --json --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --scope)
-                    COMPREPLY=($(compgen -W "once session" -- "${cur}"))
-                    return 0
-                    ;;
-                --candidate)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --note)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__deny)
-            opts="-h -V --reason --json --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --reason)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__help)
-            opts="list show approve deny watch help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__help__subcmd__approve)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__help__subcmd__deny)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__help__subcmd__help)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__help__subcmd__list)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__help__subcmd__show)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__help__subcmd__watch)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__list)
-            opts="-h -V --session --json --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --session)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__show)
-            opts="-h -V --json --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__escalation__subcmd__watch)
-            opts="-h -V --session --json --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --session)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         lazaret__subcmd__help)
-            opts="run srt learn diff commit discard tool escalation doctor policy profile audit metrics bench completions launcher man help"
+            opts="run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1322,90 +1080,6 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        lazaret__subcmd__help__subcmd__escalation)
-            opts="list show approve deny watch"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__help__subcmd__escalation__subcmd__approve)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__help__subcmd__escalation__subcmd__deny)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__help__subcmd__escalation__subcmd__list)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__help__subcmd__escalation__subcmd__show)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        lazaret__subcmd__help__subcmd__escalation__subcmd__watch)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         lazaret__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1451,6 +1125,34 @@ _lazaret() {
         lazaret__subcmd__help__subcmd__man)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__mcp)
+            opts="import"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__mcp__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1812,6 +1514,88 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lazaret__subcmd__mcp)
+            opts="-h -V --help --version import help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__help)
+            opts="import help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__help__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__import)
+            opts="-o -h -V --output --force --name --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lazaret__subcmd__metrics)
             opts="-h -V --help --version serve print write help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1989,16 +1773,12 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__policy__subcmd__check)
-            opts="-h -V --tools --json --help --version"
+            opts="-h -V --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --tools)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;

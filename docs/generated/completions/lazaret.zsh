@@ -366,6 +366,64 @@ _arguments "${_arguments_options[@]}" : \
 '--version[Print version]' \
 && ret=0
 ;;
+(mcp)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_lazaret__subcmd__mcp_commands" \
+"*::: :->mcp" \
+&& ret=0
+
+    case $state in
+    (mcp)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-mcp-command-$line[1]:"
+        case $line[1] in
+            (import)
+_arguments "${_arguments_options[@]}" : \
+'-o+[Where the list is written; - is standard output \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-servers.json\]]:FILE:_files' \
+'--output=[Where the list is written; - is standard output \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-servers.json\]]:FILE:_files' \
+'--name=[What the client is to call the proxy]:NAME:_default' \
+'--force[Replace the list if it is there]' \
+'--json[Say what was done as JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':file -- The client'\''s configuration:_files' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__mcp__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-mcp-help-command-$line[1]:"
+        case $line[1] in
+            (import)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
+;;
 (policy)
 _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
@@ -549,7 +607,7 @@ _arguments "${_arguments_options[@]}" : \
 '--severity=[At least so grave\: low, medium, high, critical]:LEVEL:_default' \
 '--host=[About this host, or *.domain for all below a domain]:NAME:_default' \
 '--path=[About this path, or anything below it]:PATH:_default' \
-'--tool=[Of a tool\: events that name it, and all of its sandboxes]:NAME:_default' \
+'--tool=[Of a tool (behind the proxy also SERVER/TOOL)\: events that name it, and all of its sandboxes]:NAME:_default' \
 '--file=[The log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
 '--limit=[So many at most]:N:_default' \
 '--reverse[The newest first]' \
@@ -569,7 +627,7 @@ _arguments "${_arguments_options[@]}" : \
 '--severity=[At least so grave\: low, medium, high, critical]:LEVEL:_default' \
 '--host=[About this host, or *.domain for all below a domain]:NAME:_default' \
 '--path=[About this path, or anything below it]:PATH:_default' \
-'--tool=[Of a tool\: events that name it, and all of its sandboxes]:NAME:_default' \
+'--tool=[Of a tool (behind the proxy also SERVER/TOOL)\: events that name it, and all of its sandboxes]:NAME:_default' \
 '--file=[The log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
 '-n+[So many of the last events that are asked for]:N:_default' \
 '--lines=[So many of the last events that are asked for]:N:_default' \
@@ -591,7 +649,7 @@ _arguments "${_arguments_options[@]}" : \
 '--severity=[At least so grave\: low, medium, high, critical]:LEVEL:_default' \
 '--host=[About this host, or *.domain for all below a domain]:NAME:_default' \
 '--path=[About this path, or anything below it]:PATH:_default' \
-'--tool=[Of a tool\: events that name it, and all of its sandboxes]:NAME:_default' \
+'--tool=[Of a tool (behind the proxy also SERVER/TOOL)\: events that name it, and all of its sandboxes]:NAME:_default' \
 '--file=[The log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
 '--top=[So many hosts, paths, calls and tools at most]:N:_default' \
 '--json[]' \
@@ -621,7 +679,7 @@ _arguments "${_arguments_options[@]}" : \
 '--severity=[At least so grave\: low, medium, high, critical]:LEVEL:_default' \
 '--host=[About this host, or *.domain for all below a domain]:NAME:_default' \
 '--path=[About this path, or anything below it]:PATH:_default' \
-'--tool=[Of a tool\: events that name it, and all of its sandboxes]:NAME:_default' \
+'--tool=[Of a tool (behind the proxy also SERVER/TOOL)\: events that name it, and all of its sandboxes]:NAME:_default' \
 '--file=[The log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
 '(--csv)--sqlite=[Write a database of SQLite]:FILE:_files' \
 '--csv=[Write comma-separated values; - is standard output]:FILE:_files' \
@@ -927,6 +985,26 @@ esac
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(mcp)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__help__subcmd__mcp_commands" \
+"*::: :->mcp" \
+&& ret=0
+
+    case $state in
+    (mcp)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-help-mcp-command-$line[1]:"
+        case $line[1] in
+            (import)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
 (policy)
 _arguments "${_arguments_options[@]}" : \
 ":: :_lazaret__subcmd__help__subcmd__policy_commands" \
@@ -1092,6 +1170,7 @@ _lazaret_commands() {
 'tool:Run registered tools; bar them and let them run again' \
 'escalation:See and answer what MCP sessions ask a person' \
 'doctor:Say what this host can enforce, and how to get the rest' \
+'mcp:Keep MCP servers in sandboxes, and their calls under a policy' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
 'audit:Ask, follow, verify, rotate and export the audit log' \
@@ -1328,6 +1407,7 @@ _lazaret__subcmd__help_commands() {
 'tool:Run registered tools; bar them and let them run again' \
 'escalation:See and answer what MCP sessions ask a person' \
 'doctor:Say what this host can enforce, and how to get the rest' \
+'mcp:Keep MCP servers in sandboxes, and their calls under a policy' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
 'audit:Ask, follow, verify, rotate and export the audit log' \
@@ -1474,6 +1554,18 @@ _lazaret__subcmd__help__subcmd__man_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help man commands' commands "$@"
 }
+(( $+functions[_lazaret__subcmd__help__subcmd__mcp_commands] )) ||
+_lazaret__subcmd__help__subcmd__mcp_commands() {
+    local commands; commands=(
+'import:Make our list of servers from another client'\''s configuration' \
+    )
+    _describe -t commands 'lazaret help mcp commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__mcp__subcmd__import_commands] )) ||
+_lazaret__subcmd__help__subcmd__mcp__subcmd__import_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help mcp import commands' commands "$@"
+}
 (( $+functions[_lazaret__subcmd__help__subcmd__metrics_commands] )) ||
 _lazaret__subcmd__help__subcmd__metrics_commands() {
     local commands; commands=(
@@ -1594,6 +1686,37 @@ _lazaret__subcmd__learn_commands() {
 _lazaret__subcmd__man_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret man commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp_commands] )) ||
+_lazaret__subcmd__mcp_commands() {
+    local commands; commands=(
+'import:Make our list of servers from another client'\''s configuration' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret mcp commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__help_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__help_commands() {
+    local commands; commands=(
+'import:Make our list of servers from another client'\''s configuration' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'lazaret mcp help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__help__subcmd__help_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp help help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__help__subcmd__import_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__help__subcmd__import_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp help import commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__import_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__import_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp import commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__metrics_commands] )) ||
 _lazaret__subcmd__metrics_commands() {

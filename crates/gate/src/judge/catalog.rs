@@ -13,7 +13,7 @@ use crate::{
 /// MCP asks for at most 128 characters. A name that is far longer is nobody's tool.
 const LONGEST_NAME: usize = 512;
 /// Tools of one server; the policies are checked against each of them.
-const MOST_TOOLS: usize = 1024;
+const MOST_TOOLS: usize = 2000;
 
 /// Every change of a catalogue has a number of its own, so that "is it the same?" needs no comparison.
 static REVISIONS: AtomicU64 = AtomicU64::new(1);

@@ -78,8 +78,23 @@ impl Sessions {
         locked(&self.shared).clone().filter(|session| session.to_proxy().is_ok())
     }
 
-    pub fn count(&self) -> usize {
-        locked(&self.by_id).len()
+    /// Is there room for one more? Many clients leave without a word: who has been away longest makes room.
+    pub fn has_room(&self, most: usize) -> bool {
+        const AWAY: Duration = Duration::from_secs(1);
+        let longest_away = {
+            let all = locked(&self.by_id);
+            if all.len() < most {
+                return true;
+            }
+            all.values().max_by_key(|session| session.desk.idle()).cloned()
+        };
+        match longest_away {
+            Some(session) if session.desk.idle() > AWAY => {
+                self.end(&session);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Takes in a proxy, and reads what it says for as long as it lives.

@@ -18,7 +18,7 @@ use crate::{
     message::{self, Message, Outcome},
     names::ServerIndex,
     outbox::Outbox,
-    pins::{self, Pins},
+    pins::{self, Known, Pins},
     reply,
     screen::Screened,
 };
@@ -215,6 +215,9 @@ impl Proxy {
         let mut notes = Vec::new();
         let (mut listed, mut values) = (Vec::new(), Vec::new());
         slot.catalog.clear();
+        if raw.len() > MOST_TOOLS {
+            notes.push(format!("of the {} tools of {} the first {MOST_TOOLS} are taken", raw.len(), slot.name));
+        }
         for raw in raw.into_iter().take(MOST_TOOLS) {
             // A description that can be read in two ways is none.
             let value = match message::require_unambiguous(&raw) {
@@ -260,9 +263,16 @@ impl Proxy {
 
     fn compare_with_pins(&mut self, server: ServerIndex, name: &str, tools: &[Value]) {
         let config = self.house.config_path.clone();
+        let kind = self.client.as_ref().map(Client::kind).unwrap_or_default();
         match self.house.cabinet.load(&config, name) {
-            Ok(Some(known)) => {
-                let change = known.compare(tools);
+            Ok(Some(mut known)) => {
+                let change = known.compare(&kind, tools);
+                if known.knows(&kind) == Known::No && change.is_empty() {
+                    known.add(&kind, tools);
+                    if let Err(error) = self.house.cabinet.store(&known) {
+                        self.journal().note(&error.to_string());
+                    }
+                }
                 if !change.is_empty() && self.servers.get(server.0).is_some_and(|slot| slot.change != change)
                 {
                     let id = self.sandbox_id(server);
@@ -286,7 +296,7 @@ impl Proxy {
                 }
             }
             Ok(None) => {
-                let pins = Pins::of(name, &config, crate::journal::now(), tools);
+                let pins = Pins::of(name, &config, crate::journal::now(), &kind, tools);
                 if let Err(error) = self.house.cabinet.store(&pins) {
                     self.journal().note(&error.to_string());
                 }
@@ -294,7 +304,7 @@ impl Proxy {
             Err(error) => {
                 // What cannot be compared counts as changed.
                 self.journal().note(&error.to_string());
-                let change = Pins::of(name, &config, String::new(), &[]).compare(tools);
+                let change = Pins::of(name, &config, String::new(), &kind, &[]).compare(&kind, tools);
                 if let Some(slot) = self.servers.get_mut(server.0) {
                     slot.change = change;
                 }

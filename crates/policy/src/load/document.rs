@@ -158,11 +158,13 @@ fn without_comments(text: &str) -> Result<String, Fault> {
     };
     let find = |from: usize, end: &str| text.get(from..).and_then(|rest| rest.find(end)).map(|at| from + at);
     let mut comma = None;
+    // Only what comes after an element is a last comma.
+    let mut after_element = false;
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
         match (byte, bytes.get(at + 1)) {
             (b'"', _) => {
-                comma = None;
+                (comma, after_element) = (None, true);
                 at = end_of_string(bytes, at);
                 continue;
             }
@@ -180,14 +182,16 @@ fn without_comments(text: &str) -> Result<String, Fault> {
                 at = end + 2;
                 continue;
             }
-            (b',', _) => comma = Some(at),
+            (b',', _) => (comma, after_element) = (after_element.then_some(at), false),
             (b'}' | b']', _) => {
                 if let Some(comma) = comma.take() {
                     blank(comma, comma + 1);
                 }
+                after_element = true;
             }
             (b' ' | b'\t' | b'\r' | b'\n', _) => {}
-            _ => comma = None,
+            (b'{' | b'[' | b':', _) => (comma, after_element) = (None, false),
+            _ => (comma, after_element) = (None, true),
         }
         at += 1;
     }

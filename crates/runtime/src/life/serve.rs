@@ -127,7 +127,7 @@ impl Handle {
     }
 
     /// Waits until every violation that happened before this call has been heard by the tap, but no longer than
-    /// `patience`; some 100 µs if the host is not busy. Tells whether it has come to that.
+    /// `patience`; some 20 µs if the host is not busy. Tells whether it has come to that.
     pub fn settle(&self, patience: Duration) -> bool {
         self.0.settle(patience)
     }
