@@ -291,12 +291,10 @@ fn needs(program: &str, args: &[String], server: &Map<String, Value>, sandbox: &
     };
     match name.as_ref() {
         "npx" | "bunx" | "pnpx" if !network => needs.push(format!(
-            "{name} starts what it has fetched before; to let it fetch: \"network\": {{ \"allowedDomains\": \
-             [\"registry.npmjs.org\"] }}"
+            "{name} starts what it has fetched before; to let it fetch, list npm's registry in network.allowedDomains"
         )),
         "uvx" | "uv" | "pipx" if !network => needs.push(format!(
-            "{name} starts what it has fetched before; to let it fetch: \"network\": {{ \"allowedDomains\": \
-             [\"pypi.org\", \"files.pythonhosted.org\"] }}"
+            "{name} starts what it has fetched before; to let it fetch, list the hosts of PyPI in network.allowedDomains"
         )),
         "docker" | "podman" => needs.push(format!(
             "{name} hands the work to a daemon outside, which a sandbox does not let it reach: run the server without \

@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-use lazaret_policy::{host::Host, network::Rules, schema::ParentProxy};
+use lazaret_policy::schema::ParentProxy;
 
 use super::{Params, Place, Reach};
 use crate::config::{InheritEnv, Local};
@@ -67,10 +67,11 @@ const ELSEWHERE: [(&str, &str, &str); 4] = [
     (".local/share/uv", "UV_TOOL_DIR", "/tmp/.uv/tools"),
     (".local/share/uv", "UV_PYTHON_INSTALL_DIR", "/tmp/.uv/python"),
 ];
-/// Where installers ask, and how they are told not to: what was fetched before then starts without.
+/// What the names of their registries have in common, and how installers are told not to ask: what was fetched
+/// before then starts without.
 const OFFLINE: [(&str, &str, &str, &str); 2] = [
-    ("registry.npmjs.org", "npm_config_registry", "npm_config_offline", "true"),
-    ("pypi.org", "UV_INDEX_URL", "UV_OFFLINE", "1"),
+    ("npm", "npm_config_registry", "npm_config_offline", "true"),
+    ("pypi", "UV_INDEX_URL", "UV_OFFLINE", "1"),
 ];
 
 /// Directories that are private layers in a sandbox, there or not.
@@ -102,16 +103,14 @@ pub fn in_sandbox(
             add(name, value);
         }
     }
-    let rules = match &params.network {
-        Reach::Off => None,
-        Reach::Domains(domains) => Rules::compile(&domains.to_policy()).ok(),
+    let allowed: &[String] = match &params.network {
+        Reach::Off => &[],
+        Reach::Domains(domains) => &domains.allowed,
     };
     for (registry, another, name, value) in OFFLINE {
-        let reached = rules.as_ref().is_some_and(|rules| {
-            Host::parse(registry).is_ok_and(|registry| rules.judge(&registry, 443).is_allowed())
-        });
+        let reached = allowed.iter().any(|domain| domain == "*" || domain.contains(registry));
         // With network and a registry of its own, nothing is known about it here.
-        let elsewhere = rules.is_some() && has(&variables, another);
+        let elsewhere = !allowed.is_empty() && has(&variables, another);
         if !reached && !elsewhere {
             let _ = variables.entry(name.into()).or_insert_with(|| value.into());
         }

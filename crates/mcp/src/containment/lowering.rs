@@ -239,7 +239,8 @@ impl Lowering<'_> {
         }
         for path in own {
             // In a directory that is worked in, something without permissions would stop whoever walks through it.
-            let among = path.is_dir() && writable.iter().any(|directory| real(path).starts_with(real(directory)));
+            let among =
+                path.is_dir() && writable.iter().any(|directory| real(path).starts_with(real(directory)));
             let open = opens_below(path, &seen) || among;
             let list = if open { &mut filesystem.hidden_paths } else { &mut filesystem.denied_paths };
             if !list.contains(path) {

@@ -585,7 +585,7 @@ mod lowering {
         // This home has `.npm`, which is a layer, and no `.cache`.
         assert_eq!(off.get("npm_config_cache"), None);
         assert_eq!(off.get("XDG_CACHE_HOME").map(String::as_str), Some("/tmp/.cache"));
-        let npm = variables(r#"{"network": {"allowedDomains": ["registry.npmjs.org"]}}"#, &[]);
+        let npm = variables(r#"{"network": {"allowedDomains": ["npm.example"]}}"#, &[]);
         assert!(!npm.contains_key("npm_config_offline") && npm.contains_key("UV_OFFLINE"));
         let own = variables("", &[("NPM_CONFIG_OFFLINE", "false"), ("TMPDIR", "/x")]);
         assert_eq!(own.get("TMPDIR").map(String::as_str), Some("/x"));

@@ -51,7 +51,7 @@ fn a_file_of_claude_desktop_becomes_ours() {
     let left: Vec<&str> = imported.left.iter().map(|left| left.name.as_str()).collect();
     assert_eq!(left, ["far", "off", "lazaret"]);
     let [memory, github] = imported.taken.as_slice() else { panic!() };
-    assert!(memory.remarks.join("").contains("registry.npmjs.org"), "{memory:?}");
+    assert!(memory.remarks.join("").contains("npm's registry"), "{memory:?}");
     let remarks = github.remarks.join("\n");
     assert!(
         remarks.contains("`timeout` is not taken over") && remarks.contains("given GITHUB_TOKEN"),

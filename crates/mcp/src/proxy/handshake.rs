@@ -216,7 +216,11 @@ impl Proxy {
         let (mut listed, mut values) = (Vec::new(), Vec::new());
         slot.catalog.clear();
         if raw.len() > MOST_TOOLS {
-            notes.push(format!("of the {} tools of {} the first {MOST_TOOLS} are taken", raw.len(), slot.name));
+            notes.push(format!(
+                "of the {} tools of {} the first {MOST_TOOLS} are taken",
+                raw.len(),
+                slot.name
+            ));
         }
         for raw in raw.into_iter().take(MOST_TOOLS) {
             // A description that can be read in two ways is none.

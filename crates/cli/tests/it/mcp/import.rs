@@ -37,7 +37,7 @@ fn a_clients_servers_become_a_list_and_what_each_can_do_is_said() {
 memory: npx -y @modelcontextprotocol/server-memory
   - can read your files but keys, tokens and what its entry closes, and write in the session directory
   - can reach no host
-  - npx starts what it has fetched before; to let it fetch: "network": { "allowedDomains": ["registry.npmjs.org"] }
+  - npx starts what it has fetched before; to let it fetch, list npm's registry in network.allowedDomains
 
 hub: hub-mcp
   - can read your files but keys, tokens and what its entry closes, and write in the session directory
