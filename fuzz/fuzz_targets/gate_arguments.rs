@@ -48,7 +48,13 @@ fuzz_target!(|data: &[u8]| {
     let name = line().to_owned();
     let input_schema: Value = serde_json::from_str(line()).unwrap_or_default();
     let Ok(arguments) = serde_json::from_str::<Map<String, Value>>(line()) else { return };
-    let tool = Tool { server: "git".into(), name, description: String::new(), input_schema, hints: Hints::default() };
+    let tool = Tool {
+        server: "git".into(),
+        name,
+        description: String::new(),
+        input_schema,
+        hints: Hints::default(),
+    };
     let call = Call { tool: &tool, arguments: &arguments };
     let facts = match classify(&call, &WORLD.surroundings) {
         Ok(facts) => facts,

@@ -7,7 +7,10 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     let Ok(entries) = parse(data) else { return };
     for entry in &entries {
-        assert!(!entry.key.is_empty() && !entry.key.contains(|c: char| c.is_ascii_uppercase() || c.is_whitespace()));
+        assert!(
+            !entry.key.is_empty()
+                && !entry.key.contains(|c: char| c.is_ascii_uppercase() || c.is_whitespace())
+        );
         assert!(!entry.section.contains(|c: char| c.is_ascii_uppercase() || c == '.'));
         assert!(entry.value.as_ref().is_none_or(|value| !value.contains('\0')));
     }

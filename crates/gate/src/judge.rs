@@ -23,7 +23,7 @@ mod stack;
 
 use std::collections::{BTreeSet, HashMap};
 
-use cedar_policy::{Authorizer, EntityUid, PolicySet, Request, Schema};
+use cedar_policy::{Authorizer, EntityUid, Request, Schema};
 
 pub use self::{
     catalog::Catalog,
@@ -34,7 +34,7 @@ pub use self::{
 use self::{
     clause::Clause,
     combine::{Evaluation, Ruling},
-    context::{Particulars, Unclear},
+    context::{Particulars, Unclear, Wanted},
     desk::{Counter, Desk},
     diagnostic::{Diagnostic, Refused, Severity, any_error, printable},
     scope::Place,
@@ -63,8 +63,8 @@ pub struct Judge {
     /// In the order of their ids, so that neither files nor their order choose who is named.
     clauses: Vec<Clause>,
     ids: HashMap<String, usize>,
-    permits: PolicySet,
-    forbids: PolicySet,
+    /// What of the context any policy looks at.
+    wanted: Wanted,
     /// Policies that do not fit the tools: see [`Fitness::Lenient`].
     unfit: BTreeSet<usize>,
     actions: BTreeSet<String>,
@@ -259,16 +259,27 @@ impl Judge {
             .desk
             .entities(&self.types, circumstances)
             .ok_or_else(|| unclear("the entities of this server could not be built".into()))?;
-        let resource = self.types.server(&case.desk.name);
+        let resource = case.desk.resource.clone();
         let action = case.counter.action.clone();
-        let context = context::context(case.particulars, facts, circumstances)?;
-        // The one check against the schema: what reaches the policies has the types they were checked with.
-        let request = Request::new(self.client.clone(), action, resource, context, Some(&self.schema))
+        let in_force = self.clauses.iter().enumerate().filter(|(at, _)| !self.unfit.contains(at));
+        let sets = case
+            .counter
+            .sets(case.place(), in_force.map(|(_, clause)| clause))
+            .ok_or_else(|| unclear("the policies about it could not be put together".into()))?;
+        // The values were made after the types of the schema, so that Cedar's own check would be a second one: it
+        // takes as long as the decision. Tests make it nevertheless.
+        if cfg!(debug_assertions) {
+            let whole = context::context(&case.particulars, facts, circumstances, &Wanted::All)?;
+            let (client, resource) = (self.client.clone(), resource.clone());
+            Request::new(client, action.clone(), resource, whole, Some(&self.schema))
+                .map_err(|error| unclear(error.to_string()))?;
+        }
+        let context = context::context(&case.particulars, facts, circumstances, &self.wanted)?;
+        let request = Request::new(self.client.clone(), action, resource, context, None)
             .map_err(|error| unclear(error.to_string()))?;
 
         let mut evaluation = Evaluation::default();
-        // Two sets, because Cedar names the satisfied permits only where no forbid is.
-        for set in [&self.forbids, &self.permits] {
+        for set in [&sets.forbids, &sets.permits] {
             let response = self.authorizer.is_authorized(&request, set, entities);
             let found = response.diagnostics();
             evaluation.satisfied.extend(found.reason().filter_map(|id| self.clause(id.as_ref())));
@@ -323,26 +334,17 @@ impl Judge {
         if fitness == Fitness::Strict && any_error(&diagnostics) {
             return Err(Refused { diagnostics });
         }
-        let set = |permits: bool| {
-            let fit = clauses.iter().enumerate().filter(|(at, _)| !unfit.contains(at));
-            let chosen = fit.filter(|(_, clause)| clause.means.is_permit() == permits);
-            let policies = chosen.map(|(_, clause)| clause.policy.clone());
-            PolicySet::from_policies(policies).map_err(|error| unplaced(error.to_string()))
-        };
-        let permits = set(true)?;
-        let forbids = set(false)?;
         let judge = Judge {
             desks: desk::desks(catalog, &generated, &types),
             ids: clauses.iter().enumerate().map(|(at, clause)| (clause.id.clone(), at)).collect(),
             actions: generated.schema.actions().map(|uid| uid.id().unescaped().to_owned()).collect(),
             servers: catalog.servers().map(|(name, _)| name.to_owned()).collect(),
+            wanted: fit::wanted(&clauses),
             schema: generated.schema,
             client: types.client(),
             authorizer: Authorizer::new(),
             types,
             clauses,
-            permits,
-            forbids,
             unfit,
         };
         Ok((judge, diagnostics))

@@ -9,12 +9,10 @@ pub mod classify;
 pub mod escalation;
 pub mod facts;
 pub mod judge;
-pub mod scope;
 pub mod verdict;
 
 pub use call::{Call, Hints, Tool};
 pub use classify::{Lookups, Refusal, Surroundings, classify};
 pub use facts::{Access, Facts, HostFact, HostKind, PathFact, Place};
 pub use judge::{Circumstances, Explanation, Judge};
-pub use scope::{Approval, Candidate, CandidateKind, Coverage, candidates, covers};
 pub use verdict::{Decision, Rule, Verdict};

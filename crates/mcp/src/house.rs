@@ -115,7 +115,7 @@ impl House {
         notes.extend(availability.warning());
         let audit_log =
             audit_log.or_else(|| options.audit_log.clone()).unwrap_or_else(|| state.join("audit.jsonl"));
-        let log = Log::open(&audit_log)?.rotating(rotation.clone());
+        let log = Log::open(&audit_log)?.rotating(rotation);
         let program = std::env::current_exe().map_err(OpenError::Program)?;
         let launcher = Launcher::start(&program)?;
         let home = environment
@@ -300,7 +300,7 @@ impl House {
             directory: program.directory.clone(),
             environment,
             audit_log: self.audit_log.clone(),
-            rotation: self.rotation.clone(),
+            rotation: self.rotation,
         };
         let running = serve::start_unconfined(&self.launcher, unconfined, move |end| {
             let _ = told.send(outcome(&end));
@@ -337,7 +337,7 @@ impl House {
         request.home = self.home.clone();
         // Half a sandbox is none, whatever the configuration says of hosts that have none at all.
         request.requirement = Requirement::Enforce;
-        request.rotation = self.rotation.clone();
+        request.rotation = self.rotation;
         request.tool = Some(format!("mcp:{}", entry.name));
         request.state = Some(self.state.clone());
         request.violations = Some(tap.clone());

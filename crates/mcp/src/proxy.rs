@@ -110,7 +110,7 @@ enum Draining {
 /// What happens around the loop.
 #[derive(Debug)]
 pub enum Event {
-    Started(ServerIndex, Result<Process, String>),
+    Started(ServerIndex, Result<Box<Process>, String>),
     Said(ServerIndex, Incoming),
     /// Its standard output ended.
     Silent(ServerIndex),
@@ -267,9 +267,10 @@ impl Proxy {
     }
 
     fn begin(&mut self) {
+        let id = self.session.id().to_owned();
         self.ledger_note(
             EventKind::McpSessionStarted,
-            &self.session.id().to_owned(),
+            &id,
             &[
                 ("directory", json!(self.session.directory())),
                 ("config", json!(self.house.config_path)),
@@ -294,7 +295,7 @@ impl Proxy {
         let (house, session) = (Arc::clone(&self.house), self.session.clone());
         let events = self.events.clone();
         tokio::task::spawn_blocking(move || {
-            let started = house.start(server, &session);
+            let started = house.start(server, &session).map(Box::new);
             let _ = events.blocking_send(Event::Started(server, started));
         });
     }
@@ -430,7 +431,8 @@ impl Proxy {
         }
         // What has not ended by now is killed when it is dropped.
         self.servers.clear();
-        self.ledger_note(EventKind::McpSessionEnded, &self.session.id().to_owned(), &[]);
+        let id = self.session.id().to_owned();
+        self.ledger_note(EventKind::McpSessionEnded, &id, &[]);
         self.session.close();
     }
 

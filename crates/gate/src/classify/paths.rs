@@ -25,7 +25,7 @@ pub(super) enum Keep {
     IfReal,
 }
 
-/// All paths that a text may be. `is_url` says that it was found to be a URL with a host.
+/// All paths that a text may be.
 pub(super) fn readings(
     text: &str,
     roles: Roles,

@@ -64,6 +64,9 @@ impl Surroundings {
     ///
     /// The session directory stays usable where it lies below a protected place: it is the more particular one.
     pub fn protect(mut self, path: &Path, what: impl Into<String>) -> Result<Self, SurroundingsError> {
+        if !path.is_absolute() {
+            return Err(SurroundingsError::Relative { path: path.to_owned() });
+        }
         let place = Protected::new(path, what.into()).map_err(|source| unresolvable(path, source))?;
         self.protected.push(place);
         Ok(self)

@@ -2,6 +2,7 @@
 //! The table of names is here, once, for the schema and for the values.
 
 use std::{
+    collections::BTreeSet,
     net::IpAddr,
     path::{Path, PathBuf},
 };
@@ -139,56 +140,80 @@ pub struct Particulars<'a> {
     pub hints: Hints,
 }
 
+/// Which names of the context are looked at by any policy. The others need not be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    All,
+    Only(BTreeSet<String>),
+}
+
+impl Wanted {
+    fn holds(&self, name: &str) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::Only(names) => names.contains(name),
+        }
+    }
+}
+
 pub fn context(
-    particulars: Particulars<'_>,
+    particulars: &Particulars<'_>,
     facts: &Facts,
     circumstances: &Circumstances,
+    wanted: &Wanted,
 ) -> Result<Context, Unclear> {
     let mut pairs: Vec<(String, RestrictedExpression)> = Vec::with_capacity(24);
-    let mut put = |name: &str, value: RestrictedExpression| pairs.push((name.to_owned(), value));
+    let mut put = |name: &str, value: &dyn Fn() -> RestrictedExpression| {
+        if wanted.holds(name) {
+            pairs.push((name.to_owned(), value()));
+        }
+    };
 
     let mut paths = Vec::with_capacity(facts.paths.len());
     for fact in &facts.paths {
         let text = fact.resolved.to_str().ok_or_else(|| Unclear::Path(fact.resolved.clone()))?;
         paths.push((text, fact.place, fact.access));
     }
-    let outside = || paths.iter().filter(|(_, place, _)| *place == Place::Outside);
-    let with = |wanted: Access| paths.iter().filter(move |(_, _, access)| *access == wanted);
-    put("paths", texts(paths.iter().map(|(path, ..)| *path)));
-    put("outsidePaths", texts(outside().map(|(path, ..)| *path)));
-    put("readPaths", texts(with(Access::Read).map(|(path, ..)| *path)));
-    put("writePaths", texts(with(Access::Write).map(|(path, ..)| *path)));
-    put("deletePaths", texts(with(Access::Delete).map(|(path, ..)| *path)));
-    put("pathsWithin", texts(ancestors(shared(paths.iter().map(|(path, ..)| *path)))));
-    put("outsideWithin", texts(ancestors(shared(outside().map(|(path, ..)| *path)))));
-    put("insideSession", RestrictedExpression::new_bool(outside().next().is_none()));
+    let every = || paths.iter().map(|(path, ..)| *path);
+    let outside = || paths.iter().filter(|(_, place, _)| *place == Place::Outside).map(|(path, ..)| *path);
+    let with = |wanted: Access| {
+        texts(paths.iter().filter(move |(_, _, access)| *access == wanted).map(|(path, ..)| *path))
+    };
+    put("paths", &|| texts(every()));
+    put("outsidePaths", &|| texts(outside()));
+    put("readPaths", &|| with(Access::Read));
+    put("writePaths", &|| with(Access::Write));
+    put("deletePaths", &|| with(Access::Delete));
+    put("pathsWithin", &|| texts(ancestors(shared(every()))));
+    put("outsideWithin", &|| texts(ancestors(shared(outside()))));
+    put("insideSession", &|| RestrictedExpression::new_bool(outside().next().is_none()));
 
-    let hosts = || facts.hosts.iter().map(|fact| fact.host.as_str());
-    put("domains", texts(hosts()));
-    put("domainsWithin", texts(zones(facts)));
-    let addresses = facts.hosts.iter().filter_map(|fact| address(&fact.host));
-    put(
-        "addresses",
-        RestrictedExpression::new_set(addresses.map(|ip| RestrictedExpression::new_ip(ip.to_string()))),
-    );
-    put("schemes", texts(facts.hosts.iter().filter_map(|fact| fact.scheme.as_deref())));
-    let ports = facts.hosts.iter().filter_map(|fact| fact.port);
-    put(
-        "ports",
-        RestrictedExpression::new_set(ports.map(|port| RestrictedExpression::new_long(port.into()))),
-    );
-    let pushes = facts.hosts.iter().any(|fact| fact.kind == HostKind::GitPush);
-    put("pushes", RestrictedExpression::new_bool(pushes));
+    let hosts = &facts.hosts;
+    put("domains", &|| texts(hosts.iter().map(|fact| fact.host.as_str())));
+    put("domainsWithin", &|| texts(zones(facts)));
+    put("addresses", &|| {
+        let addresses = hosts.iter().filter_map(|fact| address(&fact.host));
+        RestrictedExpression::new_set(addresses.map(|ip| RestrictedExpression::new_ip(ip.to_string())))
+    });
+    put("schemes", &|| texts(hosts.iter().filter_map(|fact| fact.scheme.as_deref())));
+    put("ports", &|| {
+        let ports = hosts.iter().filter_map(|fact| fact.port);
+        RestrictedExpression::new_set(ports.map(|port| RestrictedExpression::new_long(port.into())))
+    });
+    let pushes = || hosts.iter().any(|fact| fact.kind == HostKind::GitPush);
+    put("pushes", &|| RestrictedExpression::new_bool(pushes()));
 
-    let session =
-        circumstances.session.to_str().ok_or_else(|| Unclear::Path(circumstances.session.clone()))?;
-    put("session", RestrictedExpression::new_string(session.to_owned()));
-    put("pinned", RestrictedExpression::new_bool(circumstances.pin == Pin::Same));
-    put("toolChanged", RestrictedExpression::new_bool(circumstances.pin == Pin::Changed));
-    put("hints", claims(particulars.hints)?);
-    put("args", particulars.args);
-    for (name, value) in particulars.own {
-        put(name, RestrictedExpression::new_string(value.to_owned()));
+    let session = circumstances.session.to_str();
+    let session = session.ok_or_else(|| Unclear::Path(circumstances.session.clone()))?;
+    put("session", &|| RestrictedExpression::new_string(session.to_owned()));
+    put("pinned", &|| RestrictedExpression::new_bool(circumstances.pin == Pin::Same));
+    put("toolChanged", &|| RestrictedExpression::new_bool(circumstances.pin == Pin::Changed));
+    put("args", &|| particulars.args.clone());
+    for (name, value) in &particulars.own {
+        put(name, &|| RestrictedExpression::new_string((*value).to_owned()));
+    }
+    if wanted.holds("hints") {
+        pairs.push(("hints".to_owned(), claims(particulars.hints)?));
     }
     Context::from_pairs(pairs).map_err(|error| Unclear::Refused(error.to_string()))
 }

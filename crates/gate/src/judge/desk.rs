@@ -6,15 +6,17 @@ use std::{
     sync::OnceLock,
 };
 
-use cedar_policy::{Entities, Entity, EntityUid, RestrictedExpression};
+use cedar_policy::{Entities, Entity, EntityUid, PolicySet, RestrictedExpression};
 
 use crate::{
     call::Hints,
     judge::{
         action,
         catalog::Catalog,
+        clause::Clause,
         context::{Circumstances, Containment, Network},
         schema::Generated,
+        scope::Place,
         shape::Members,
     },
 };
@@ -23,6 +25,7 @@ use crate::{
 pub struct Desk {
     pub name: String,
     pub group: String,
+    pub resource: EntityUid,
     pub tools: HashMap<String, Counter>,
     pub read: Counter,
     pub prompt: Counter,
@@ -36,6 +39,31 @@ pub struct Counter {
     pub action: EntityUid,
     pub arguments: Members,
     pub hints: Hints,
+    /// Built when first needed: of many tools few are used.
+    sets: OnceLock<Option<Sets>>,
+}
+
+/// The policies that can be about one action. Two sets, because Cedar names the satisfied permits only where no
+/// forbid is satisfied.
+pub struct Sets {
+    pub forbids: PolicySet,
+    pub permits: PolicySet,
+}
+
+impl Counter {
+    /// Of these policies those whose head matches. The others could neither be satisfied nor fail.
+    pub fn sets<'a>(&self, place: Place<'_>, in_force: impl Iterator<Item = &'a Clause>) -> Option<&Sets> {
+        let build = || {
+            let (permits, forbids): (Vec<&Clause>, Vec<&Clause>) = in_force
+                .filter(|clause| clause.scope.matches(place))
+                .partition(|clause| clause.means.is_permit());
+            let set = |clauses: Vec<&Clause>| {
+                PolicySet::from_policies(clauses.into_iter().map(|clause| clause.policy.clone())).ok()
+            };
+            Some(Sets { forbids: set(forbids)?, permits: set(permits)? })
+        };
+        self.sets.get_or_init(build).as_ref()
+    }
 }
 
 pub fn desks(catalog: &Catalog, generated: &Generated, types: &action::Types) -> HashMap<String, Desk> {
@@ -44,6 +72,7 @@ pub fn desks(catalog: &Catalog, generated: &Generated, types: &action::Types) ->
         id,
         arguments,
         hints,
+        sets: OnceLock::new(),
     };
     let mut desks = HashMap::new();
     for (name, listing) in catalog.running() {
@@ -56,6 +85,7 @@ pub fn desks(catalog: &Catalog, generated: &Generated, types: &action::Types) ->
         let desk = Desk {
             name: name.to_owned(),
             group: action::server(name),
+            resource: types.server(name),
             tools,
             read: counter(action::read(name), Members::default(), Hints::default()),
             prompt: counter(action::prompt(name), Members::default(), Hints::default()),
@@ -93,7 +123,7 @@ impl Desk {
         let attributes = [("sandboxed", sandboxed), ("network", network)];
         let attributes =
             attributes.map(|(name, truth)| (name.to_owned(), RestrictedExpression::new_bool(truth)));
-        all.push(Entity::new(types.server(&self.name), HashMap::from(attributes), HashSet::new()).ok()?);
+        all.push(Entity::new(self.resource.clone(), HashMap::from(attributes), HashSet::new()).ok()?);
         Entities::from_entities(all, None).ok()
     }
 }

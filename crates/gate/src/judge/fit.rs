@@ -17,7 +17,7 @@ use crate::judge::{
     action,
     catalog::{Catalog, Server},
     clause::Clause,
-    context,
+    context::{self, Wanted},
     diagnostic::{Diagnostic, Severity, printable},
     schema::Generated,
     shape::{Found, Members},
@@ -318,12 +318,30 @@ fn known(
     }
 }
 
-/// Chains of attributes that a policy takes or asks for (`has`), from the variable on. Cedar holds `has` of a
-/// name that cannot be there for false and goes on: a `forbid` with a typing error would never be satisfied.
+/// What of the context the policies look at. All, if one takes it as a whole.
+pub fn wanted(clauses: &[Clause]) -> Wanted {
+    let mut names = BTreeSet::new();
+    for path in clauses.iter().flat_map(|clause| attributes(&clause.policy)) {
+        match path.as_slice() {
+            [variable] if variable == CONTEXT => return Wanted::All,
+            [variable, name, ..] if variable == CONTEXT => names.insert(name.clone()),
+            _ => false,
+        };
+    }
+    Wanted::Only(names)
+}
+
+const CONTEXT: &str = "context";
+
+/// Chains of attributes that a policy takes or asks for (`has`), from the variable on; a variable alone is one
+/// that is used as a whole. Cedar holds `has` of a name that cannot be there for false and goes on: a `forbid`
+/// with a typing error would never be satisfied.
 fn attributes(policy: &Policy) -> BTreeSet<Vec<String>> {
     let mut found = BTreeSet::new();
-    if let Ok(tree) = policy.to_json() {
-        collect(&tree, &mut found);
+    match policy.to_json() {
+        Ok(tree) => collect(&tree, &mut found),
+        // Nothing is known of it then.
+        Err(_) => drop(found.insert(vec![CONTEXT.to_owned()])),
     }
     found
 }
@@ -332,7 +350,11 @@ fn collect(tree: &Value, found: &mut BTreeSet<Vec<String>>) {
     // Deep conditions were parsed with a stack that grows; ours does not, so it is a list.
     let mut waiting = vec![tree];
     while let Some(node) = waiting.pop() {
-        found.extend(chain(node));
+        if let Some(names) = chain(node) {
+            // The rest of it is the chain's own beginning.
+            found.insert(names);
+            continue;
+        }
         match node {
             Value::Array(items) => waiting.extend(items),
             Value::Object(members) => waiting.extend(members.values()),
@@ -348,7 +370,7 @@ fn chain(node: &Value) -> Option<Vec<String>> {
         if let Some(variable) = node.get("Var").and_then(Value::as_str) {
             names.push(variable.to_owned());
             names.reverse();
-            return (names.len() > 1).then_some(names);
+            return Some(names);
         }
         let step = node.get(".").or_else(|| node.get("has"))?;
         // `has a.b` is one step with two names.

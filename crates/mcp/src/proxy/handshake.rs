@@ -54,7 +54,7 @@ impl Proxy {
     }
 
     /// A process runs.
-    pub(super) fn on_started(&mut self, server: ServerIndex, started: Result<Process, String>) {
+    pub(super) fn on_started(&mut self, server: ServerIndex, started: Result<Box<Process>, String>) {
         let mut process = match started {
             Ok(process) => process,
             Err(why) => return self.fail_server(server, &why),

@@ -26,7 +26,7 @@ pub struct Slot {
     pub name: String,
     pub state: State,
     pub limits: Limits,
-    pub process: Option<Process>,
+    pub process: Option<Box<Process>>,
     pub outbox: Option<Outbox>,
     pub generation: Generation,
     pub capabilities: Value,

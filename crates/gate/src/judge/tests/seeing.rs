@@ -79,3 +79,22 @@ fn arguments_are_typed() {
     assert_eq!(decision(policies, "push", arguments).0, Decision::Allow);
     assert_eq!(decision(policies, "push", json!({ "force": true })).0, Decision::Deny);
 }
+
+#[test]
+fn only_what_a_policy_looks_at_is_made_and_all_if_one_takes_the_whole() {
+    let wanted = |condition: &str| {
+        fit::wanted(&clauses(&[&format!("forbid(principal, action, resource) when {{ {condition} }};")]))
+    };
+    let only = |names: &[&str]| Wanted::Only(names.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(
+        wanted("context has tool && [context.domains].contains([]) || context.args has a.b"),
+        only(&["tool", "domains", "args"])
+    );
+    assert_eq!(
+        wanted("context.hints.readOnly && !context[\"insideSession\"]"),
+        only(&["hints", "insideSession"])
+    );
+    assert_eq!(wanted("resource.sandboxed"), only(&[]));
+    assert_eq!(wanted("context == {}"), Wanted::All);
+    assert_eq!(wanted("(if resource.sandboxed then context else context).pushes"), Wanted::All);
+}
