@@ -115,6 +115,9 @@ impl House {
         notes.extend(availability.warning());
         let audit_log =
             audit_log.or_else(|| options.audit_log.clone()).unwrap_or_else(|| state.join("audit.jsonl"));
+        // They are looked up again later, and compared with what calls name.
+        let whole = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let (audit_log, policies) = (whole(audit_log), policies.map(whole));
         let log = Log::open(&audit_log)?.rotating(rotation);
         let program = std::env::current_exe().map_err(OpenError::Program)?;
         let launcher = Launcher::start(&program)?;

@@ -433,7 +433,6 @@ impl Proxy {
         self.servers.clear();
         let id = self.session.id().to_owned();
         self.ledger_note(EventKind::McpSessionEnded, &id, &[]);
-        self.session.close();
     }
 
     fn new_key(&mut self) -> u64 {

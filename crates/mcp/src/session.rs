@@ -147,19 +147,20 @@ impl Session {
             inner.journal.note(&format!("{} cannot be written: {error}", path.display()));
         }
     }
+}
 
-    /// Nothing stays but what servers wrote, and the log when it says anything.
-    pub fn close(&self) {
-        let inner = &self.inner;
-        let _ = fs::remove_file(inner.internals.join(STATUS));
-        let _ = fs::remove_dir_all(&inner.escalations);
-        if inner.given == Given::ByNobody {
-            let _ = fs::remove_dir(&inner.directory);
+/// Nothing stays but what servers wrote, and the log when it says anything.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.internals.join(STATUS));
+        let _ = fs::remove_dir_all(&self.escalations);
+        if self.given == Given::ByNobody {
+            let _ = fs::remove_dir(&self.directory);
         }
-        if fs::metadata(inner.journal.path()).is_ok_and(|metadata| metadata.len() == 0) {
-            let _ = fs::remove_file(inner.journal.path());
+        if fs::metadata(self.journal.path()).is_ok_and(|metadata| metadata.len() == 0) {
+            let _ = fs::remove_file(self.journal.path());
         }
-        let _ = fs::remove_dir(&inner.internals);
+        let _ = fs::remove_dir(&self.internals);
     }
 }
 

@@ -279,7 +279,9 @@ impl View<'_> {
         if is_socket {
             self.sockets.push(path.clone());
         }
-        let system = SYSTEM.iter().any(|system| is_at_or_below(&path, Path::new(system)));
+        let system = SYSTEM.iter().any(|system| is_at_or_below(&path, Path::new(system)))
+            // What lies in a directory for everybody is somebody's own.
+            && !PRIVATE.iter().any(|shared| is_at_or_below(&path, Path::new(shared)));
         let owner = if system && access == Access::ReadOnly { Owner::Foreign } else { Owner::Caller };
         self.nodes
             .entry(path)

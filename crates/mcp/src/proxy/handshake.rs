@@ -383,7 +383,7 @@ impl Proxy {
     /// and served after another. What gets ready later is told as a change.
     pub(super) fn hurry(&mut self, now: Instant) {
         const GREETING: Duration = Duration::from_secs(5);
-        const SERVING: Duration = Duration::from_secs(15);
+        const SERVING: Duration = Duration::from_secs(10);
         let Some(since) = self.introduced.filter(|_| self.settled == Settled::No) else { return };
         let waited = now.duration_since(since);
         if waited > SERVING {

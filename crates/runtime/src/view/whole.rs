@@ -1,4 +1,4 @@
-//! The whole host in view: everything in its root, /tmp as a layer over the host's, and sockets by name.
+//! The whole host in view: everything in its root, /tmp and /var/tmp as layers over the host's, and sockets by name.
 
 use std::{
     fs,
@@ -16,10 +16,10 @@ use crate::{
 };
 
 /// The one private directory that is a layer over the host's here.
-const TEMPORARY: &str = "/tmp";
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 
 impl View<'_> {
-    /// Everything that is in the root, but for what the kernel makes. What is written to /tmp stays private, over
+    /// Everything that is in the root, but for what the kernel makes. What is written to /tmp and /var/tmp stays private, over
     /// what the host has there.
     pub(super) fn everything(&mut self, access: Access) -> Result<(), LowerError> {
         let missing = |source| LowerError::Missing { path: "/".into(), source };
@@ -30,7 +30,10 @@ impl View<'_> {
             }
         }
         if access == Access::ReadOnly {
-            self.layered_temporary(Path::new(TEMPORARY), &mount_points());
+            let mounts = mount_points();
+            for path in TEMPORARY {
+                self.layered_temporary(Path::new(path), &mounts);
+            }
         }
         Ok(())
     }

@@ -59,7 +59,6 @@ pub fn explain(args: &McpExplain) -> anyhow::Result<Exit> {
                 .map_err(|verdict| *verdict),
         )
     });
-    session.close();
     match outcome? {
         Ok(explanation) => tell(&explanation, args),
         Err(verdict) => tell_verdict(&verdict, args),
