@@ -44,12 +44,29 @@ impl std::fmt::Display for Brake {
 pub struct Breaker {
     same: HashMap<[u8; 32], VecDeque<Instant>>,
     all: VecDeque<Instant>,
+    looked: Option<Instant>,
 }
 
-/// So many different calls are remembered before the old ones are looked through.
-const REMEMBERED: usize = 4096;
+/// So many different calls are remembered; of more, those that were made only once are forgotten.
+const REMEMBERED: usize = 50_000;
+/// So often the old ones are looked through.
+const LOOKING: Duration = Duration::from_secs(1);
 
 impl Breaker {
+    fn forget(&mut self, limits: Limits, now: Instant) {
+        if self.looked.is_some_and(|looked| now.duration_since(looked) < LOOKING) {
+            return;
+        }
+        self.looked = Some(now);
+        let recent = |times: &VecDeque<Instant>| {
+            times.back().is_some_and(|time| now.duration_since(*time) < limits.within)
+        };
+        self.same.retain(|_, times| recent(times));
+        if self.same.len() > REMEMBERED {
+            self.same.retain(|_, times| times.len() > 1);
+        }
+    }
+
     /// Counts a call, unless it is one too many.
     pub fn pass(&mut self, tool: &str, arguments: &str, limits: Limits, now: Instant) -> Result<(), Brake> {
         let minute = Duration::from_secs(60);
@@ -59,11 +76,7 @@ impl Breaker {
         if limits.per_minute > 0 && self.all.len() >= limits.per_minute {
             return Err(Brake::TooMany { per_minute: limits.per_minute });
         }
-        if self.same.len() >= REMEMBERED {
-            self.same.retain(|_, times| {
-                times.back().is_some_and(|time| now.duration_since(*time) < limits.within)
-            });
-        }
+        self.forget(limits, now);
         let mut digest = Sha256::new();
         digest.update(tool);
         digest.update([0]);
