@@ -10,8 +10,19 @@ pub const MARK: &str = "[redacted]";
 const FLAGS: [&str; 8] = ["password", "passwd", "token", "api-key", "apikey", "secret", "access-key", "auth"];
 
 /// A name with one of these in it names a secret; `-` counts as `_`.
-const NAMES: [&str; 9] =
-    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "CREDENTIAL"];
+const NAMES: [&str; 11] = [
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
+    "CREDENTIAL",
+    "AUTHORIZATION",
+    "COOKIE",
+];
 
 /// How far ahead the end of a quotation, a user or a token's first part is looked for, in bytes: without a
 /// bound, hostile text would be scanned again and again.

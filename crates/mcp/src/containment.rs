@@ -233,11 +233,16 @@ impl Common {
         let mut notes: Vec<String> = environment::note(server).map(str::to_owned).into_iter().collect();
         let params = match containment {
             Containment::Open(reason) => {
+                let mut program = program;
+                // What sandboxed servers can write is no place to start in without a sandbox.
+                if server.directory.is_none() {
+                    program.directory.clone_from(&self.base);
+                }
                 return Ok(Prepared { boundary: Boundary::Open(reason), program, environment: plain, notes });
             }
             Containment::Sandboxed(params) => params,
         };
-        let environment = environment::in_sandbox(plain, &params, &self.place);
+        let environment = environment::in_sandbox(plain, &params, &self.place, &server.args);
         let start = Start { server, program: &program.program, environment: &environment };
         let lowered = lower(&params, &self.place, &self.own, start)?;
         notes.extend(lowered.notes);

@@ -144,10 +144,27 @@ impl Gatekeeper {
         self.source.judge().decide_retrieval(&Retrieval::Resource { server, uri }, &facts, &circumstances)
     }
 
-    pub fn judge_prompt(&self, server: &str, name: &str, process: Option<&process::Facts>) -> Verdict {
+    pub fn judge_prompt(
+        &self,
+        server: &str,
+        name: &str,
+        arguments: &Map<String, Value>,
+        process: Option<&process::Facts>,
+    ) -> Verdict {
+        // Prompts have no schema for their arguments; files and hosts in them are found all the same.
+        let tool = Tool {
+            server: server.to_owned(),
+            name: "get_prompt".to_owned(),
+            description: String::new(),
+            input_schema: Value::Null,
+            hints: lazaret_gate::Hints::default(),
+        };
+        let facts = match self.facts(&Call { tool: &tool, arguments }) {
+            Ok(facts) => facts,
+            Err(verdict) => return *verdict,
+        };
         let circumstances = self.around(process, Pin::Same);
-        let retrieval = Retrieval::Prompt { server, name };
-        self.source.judge().decide_retrieval(&retrieval, &Facts::default(), &circumstances)
+        self.source.judge().decide_retrieval(&Retrieval::Prompt { server, name }, &facts, &circumstances)
     }
 
     fn facts(&self, call: &Call<'_>) -> Result<Facts, Box<Verdict>> {

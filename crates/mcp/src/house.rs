@@ -15,12 +15,14 @@ use lazaret_gate::{
     judge::{Origin, diagnostic::Refused},
 };
 use lazaret_policy::Policy;
-use lazaret_runtime::{Launcher, Request, Requirement, ViolationTap, serve, state::Directories};
+use lazaret_runtime::{
+    Launcher, Request, Requirement, ViolationTap, quarantine::Quarantine, serve, state::Directories,
+};
 use tokio::sync::oneshot;
 
 use crate::{
     blocked::Evidence,
-    config::{Config, Definition, Limits, Local, OnToolChange, SandboxPolicy, Server, ToolNames},
+    config::{self, Config, Definition, Limits, Local, OnToolChange, SandboxPolicy, Server, ToolNames},
     containment::{Availability, Boundary, Common, Own, Place, Prepared, environment, program},
     names::{Naming, ServerIndex},
     pins::Cabinet,
@@ -86,6 +88,7 @@ pub struct House {
     state: PathBuf,
     home: Option<PathBuf>,
     protected: Vec<PathBuf>,
+    kept: Vec<PathBuf>,
     /// Ends every server when dropped.
     launcher: Launcher,
 }
@@ -100,12 +103,14 @@ pub struct Plan {
     pub directories: Directories,
     pub environment: BTreeMap<OsString, OsString>,
     pub screen: Arc<dyn Screen>,
+    /// Files with tokens of our own.
+    pub kept: Vec<PathBuf>,
 }
 
 impl House {
     /// Checks everything that can be checked before a server is started.
     pub fn open(plan: Plan) -> Result<House, OpenError> {
-        let Plan { config, policies, audit_log, rotation, directories, environment, screen } = plan;
+        let Plan { config, policies, audit_log, rotation, directories, environment, screen, kept } = plan;
         let Config { file, options, servers, mut notes } = config;
         let state = directories.state.clone().ok_or(OpenError::NoState)?;
         let availability = Availability::of(&lazaret_runtime::doctor::examine());
@@ -158,6 +163,7 @@ impl House {
             state,
             home,
             protected: options.protected_paths,
+            kept: kept.into_iter().map(whole).collect(),
             launcher,
         })
     }
@@ -189,7 +195,7 @@ impl House {
             .filter_map(|(_, value)| value.to_str().map(str::to_owned));
         // A path or a flag is no secret, and masking it would make the log unreadable.
         configured
-            .filter(|value| !value.starts_with('/') && !value.contains("://") && value.len() >= 8)
+            .filter(|value| !value.starts_with('/') && !value.contains("://"))
             .chain(inherited)
             .collect()
     }
@@ -207,6 +213,7 @@ impl House {
         }
         paths
             .extend(lazaret_audit::files_of(&self.audit_log).into_iter().map(|path| (path, "the audit log")));
+        paths.extend(self.kept.iter().map(|path| (path.clone(), "a token of lazaret")));
         paths.extend(self.protected.iter().map(|path| (path.clone(), "listed in protectedPaths")));
         paths
     }
@@ -224,7 +231,12 @@ impl House {
 
     pub fn surroundings(&self, server: &Entry, session: &Session) -> Result<Surroundings, SurroundingsError> {
         let place = self.place(session);
+        let bare = |local: &Local| {
+            local.directory.is_none()
+                && (local.sandbox == config::Sandbox::OptOut || self.availability != Availability::Available)
+        };
         let directory = match &server.definition {
+            Definition::Local(local) if bare(local) => self.base(),
             Definition::Local(local) => self
                 .program(local, &place)
                 .map_or_else(|_| session.directory().to_owned(), |program| program.directory),
@@ -245,13 +257,48 @@ impl House {
         Ok(surroundings)
     }
 
+    /// Under which name an escape attempt bars a server.
+    fn tool_name(&self, entry: &Entry) -> String {
+        use sha2::Digest as _;
+        let digest = sha2::Sha256::digest(self.config_path.as_os_str().as_encoded_bytes());
+        let list: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        format!("mcp:{}:{list}", entry.name)
+    }
+
+    /// Where relative paths of commands begin.
+    fn base(&self) -> PathBuf {
+        self.config_path.parent().unwrap_or(Path::new("/")).to_owned()
+    }
+
+    /// What servers are made of: their programs, the files that they are given, and what both load.
+    fn programs(&self, place: &Place) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        for entry in &self.servers {
+            let Definition::Local(local) = &entry.definition else { continue };
+            let Ok(program) = self.program(local, place) else { continue };
+            let files =
+                program.args.iter().map(PathBuf::from).filter(|path| path.is_absolute() && path.is_file());
+            for path in files.chain([program.program.clone()]) {
+                let modules = path.ancestors().find(|above| {
+                    above.file_name().is_some_and(|name| {
+                        ["node_modules", ".venv", "venv"].iter().any(|known| name == *known)
+                    })
+                });
+                all.extend(modules.map(Path::to_owned));
+                all.push(path);
+            }
+        }
+        all.sort();
+        all.dedup();
+        all
+    }
+
     fn place(&self, session: &Session) -> Place {
         Place::new(session.directory().to_owned(), &self.environment)
     }
 
     fn program(&self, local: &Local, place: &Place) -> Result<program::Program, program::ProgramError> {
-        let base = self.config_path.parent().unwrap_or(Path::new("/"));
-        program::find(local, base, place, &environment::environment(local, &self.environment))
+        program::find(local, &self.base(), place, &environment::environment(local, &self.environment))
     }
 
     /// Starts a server; blocks for some milliseconds. The error is for people.
@@ -276,13 +323,14 @@ impl House {
         Common {
             place: self.place(session),
             own: Own {
+                programs: self.programs(&self.place(session)),
                 directories: self.own_directories().into_iter().map(|(path, _)| path).collect(),
                 paths: self.own_paths(session).into_iter().map(|(path, _)| path).collect(),
             },
             availability: self.availability.clone(),
             policy: self.requirement,
             environment: self.environment.clone(),
-            base: self.config_path.parent().unwrap_or(Path::new("/")).to_owned(),
+            base: self.base(),
         }
     }
 
@@ -294,6 +342,14 @@ impl House {
         reason: &'static str,
         session: &Session,
     ) -> Result<Process, String> {
+        // One that was barred after an attempt to escape does not come back without any walls.
+        match Quarantine::open(&self.state).check(&self.tool_name(entry)) {
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                return Err(format!("it is in quarantine: `lazaret tool release {}`", self.tool_name(entry)));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
         session.journal().line(&entry.name, &format!("runs without a sandbox ({reason})"));
         let (told, ended) = oneshot::channel();
         let unconfined = serve::Unconfined {
@@ -341,7 +397,7 @@ impl House {
         // Half a sandbox is none, whatever the configuration says of hosts that have none at all.
         request.requirement = Requirement::Enforce;
         request.rotation = self.rotation;
-        request.tool = Some(format!("mcp:{}", entry.name));
+        request.tool = Some(self.tool_name(entry));
         request.state = Some(self.state.clone());
         request.violations = Some(tap.clone());
         let (told, ended) = oneshot::channel();

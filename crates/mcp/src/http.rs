@@ -72,7 +72,7 @@ struct Pace {
 }
 
 const PACE: Pace = Pace {
-    head: Duration::from_secs(30),
+    head: Duration::from_secs(10),
     body: Duration::from_secs(10),
     patience: Duration::from_secs(10),
     keep_alive: Duration::from_secs(15),

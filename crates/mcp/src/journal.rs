@@ -82,6 +82,27 @@ impl Journal {
         let _ = inner.file.write_all(text.as_bytes());
     }
 
+    /// Without the secrets that are known.
+    pub fn unsecret(&self, value: &serde_json::Value) -> serde_json::Value {
+        use serde_json::Value;
+        match value {
+            Value::String(text) => {
+                let mut text = text.clone();
+                for secret in &self.secrets {
+                    if text.contains(secret.as_str()) {
+                        text = text.replace(secret.as_str(), "***");
+                    }
+                }
+                Value::String(text)
+            }
+            Value::Array(items) => items.iter().map(|item| self.unsecret(item)).collect(),
+            Value::Object(members) => Value::Object(
+                members.iter().map(|(key, value)| (key.clone(), self.unsecret(value))).collect(),
+            ),
+            plain => plain.clone(),
+        }
+    }
+
     /// Without secrets and control characters, cut at a bearable length.
     pub fn masked(&self, text: &str) -> String {
         let mut text = text.to_owned();

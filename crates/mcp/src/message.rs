@@ -340,6 +340,18 @@ pub fn members(object: &str) -> Result<Vec<(String, &str)>, Fault> {
     Ok(members.into_iter().map(|(key, raw)| (key, raw.get())).collect())
 }
 
+/// An error unless there is one way to read it: no key twice at any depth, and none that only differs in its case
+/// from one that means something here.
+pub fn require_plain(object: &str, known: &[&str]) -> Result<(), Fault> {
+    require_unambiguous(object)?;
+    for (key, _) in members(object)? {
+        if !known.contains(&key.as_str()) && known.iter().any(|known| folded(known) == folded(&key)) {
+            return Err(Fault::Twice(key));
+        }
+    }
+    Ok(())
+}
+
 /// A member of an object, raw.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let Ok(members) = members(object) else { return None };
@@ -404,7 +416,7 @@ pub fn require_unambiguous(value: &str) -> Result<(), Fault> {
                     let mut seen = std::collections::HashSet::new();
                     while let Some(Key(key)) = map.next_key()? {
                         let name = key.clone().into_owned();
-                        if !seen.insert(key.into_owned()) {
+                        if !seen.insert(folded(&key).into_owned()) {
                             return Err(A::Error::custom(format!("{TWICE}{name}")));
                         }
                         map.next_value::<Unambiguous>()?;

@@ -61,7 +61,13 @@ impl Names {
                     continue;
                 }
                 let contested = wanted.get(name).is_some_and(|servers| servers.len() > 1);
-                let plain = self.naming == Naming::Auto && !contested && !self.given.contains_key(*name);
+                // The long form of another server's tools is that server's.
+                let imitates = self.servers.iter().any(|(server, other)| {
+                    *server != claim.server
+                        && name.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with("__"))
+                });
+                let plain =
+                    self.naming == Naming::Auto && !contested && !imitates && !self.given.contains_key(*name);
                 let given = if plain { (*name).to_owned() } else { self.prefixed(claim.server_name, name) };
                 self.given.insert(given.clone(), key.clone());
                 self.reverse.insert(key, given);
@@ -141,6 +147,14 @@ mod tests {
         assert_eq!(names.meaning("log"), Some((GIT, "log")));
         assert_eq!(names.shown(FILES, "log"), Some("files__log"));
         assert_eq!(names.meaning("files__log"), Some((FILES, "log")));
+    }
+
+    #[test]
+    fn nobody_takes_the_long_name_of_anothers_tool() {
+        let mut names = Names::new(Naming::Auto);
+        names.give(&[claim(GIT, "evil", &["good__read"]), claim(FILES, "good", &["read"])]);
+        assert_eq!(names.shown(GIT, "good__read"), Some("evil__good__read"));
+        assert_eq!(names.meaning("good__read"), Some((FILES, "read")));
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod slot;
 mod status;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::AsyncRead,
     net::unix::pipe::Receiver,
-    sync::{mpsc, oneshot, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
     task::JoinHandle,
 };
 
@@ -47,7 +47,7 @@ use crate::{
 use lists::Gather;
 use process::{Ended, Process};
 use questions::Question;
-use slot::{Purpose, Slot, State};
+use slot::{Purpose, Slot, Stale, State};
 
 /// One client, its servers and its session.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub struct Proxy {
     prompts: Names,
     resources: HashMap<String, ServerIndex>,
     /// The fixed beginnings of templates.
-    templates: Vec<(String, ServerIndex)>,
+    templates: BTreeSet<(String, ServerIndex)>,
     tasks: HashMap<String, ServerIndex>,
     /// What the client waits for.
     requests: HashMap<Bytes, Where>,
@@ -80,6 +80,7 @@ pub struct Proxy {
     /// The log cannot be written: nothing more is let through.
     latched: Option<String>,
     events: mpsc::Sender<Event>,
+    budget: Arc<Semaphore>,
     to_client: ToClient,
 }
 
@@ -111,7 +112,8 @@ enum Draining {
 #[derive(Debug)]
 pub enum Event {
     Started(ServerIndex, Result<Box<Process>, String>),
-    Said(ServerIndex, Incoming),
+    /// With its share of what may be under way.
+    Said(ServerIndex, Incoming, Option<OwnedSemaphorePermit>),
     /// Its standard output ended.
     Silent(ServerIndex),
     Ended(ServerIndex, Ended),
@@ -129,6 +131,10 @@ struct ToClient {
 const MOST_BACKLOG: usize = 32 << 20;
 /// When the client has closed its side: how long nothing may come from any server before it is over.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Kilobytes of messages of all servers that were read and not looked at.
+const UNDER_WAY: usize = 64 << 10;
+/// How long a server may live on without its standard output.
+const SILENCE: Duration = Duration::from_millis(500);
 /// How long a server may take to end by itself.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -180,7 +186,7 @@ impl Proxy {
             settled: Settled::No,
             servers,
             resources: HashMap::new(),
-            templates: Vec::new(),
+            templates: BTreeSet::new(),
             tasks: HashMap::new(),
             requests: HashMap::new(),
             deferred: VecDeque::new(),
@@ -194,6 +200,7 @@ impl Proxy {
             gatekeeper,
             latched: None,
             events,
+            budget: Arc::new(Semaphore::new(UNDER_WAY)),
             to_client: ToClient { line, backlog: VecDeque::new(), size: 0 },
         })
     }
@@ -303,8 +310,16 @@ impl Proxy {
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Started(server, started) => self.on_started(server, started),
-            Event::Said(server, incoming) => self.on_server(server, incoming),
-            Event::Silent(server) => self.fail_server(server, "it closed its standard output"),
+            Event::Said(server, incoming, share) => {
+                self.on_server(server, incoming);
+                drop(share);
+            }
+            Event::Silent(server) => {
+                // How it ended says more, and is usually known in a moment.
+                if let Some(slot) = self.servers.get_mut(server.0) {
+                    slot.silent = Some(Instant::now());
+                }
+            }
             Event::Ended(server, ended) => {
                 let id = self.sandbox_id(server);
                 if let Some(slot) = self.servers.get(server.0) {
@@ -326,6 +341,7 @@ impl Proxy {
     /// How long until the next look around.
     fn pause(&self) -> Duration {
         let busy = !self.questions.is_empty()
+            || self.servers.iter().any(|slot| slot.stale == Stale::Yes || slot.silent.is_some())
             || self.settled == Settled::No
             || self.servers.iter().any(|slot| !slot.pending.is_empty());
         Duration::from_millis(if busy { 200 } else { 2000 })
@@ -337,9 +353,14 @@ impl Proxy {
         self.look_at_answers();
         self.tell_waiting(now);
         self.refresh_policies();
+        self.ask_stale();
         for index in 0..self.servers.len() {
             let server = ServerIndex(index);
             let Some(slot) = self.servers.get(index) else { continue };
+            if slot.silent.is_some_and(|silent| now.duration_since(silent) > SILENCE) {
+                self.fail_server(server, "it closed its standard output");
+                continue;
+            }
             let since = self.introduced.unwrap_or(now);
             let limit = slot.limits.startup_timeout;
             if !slot.state.is_settled() && self.client.is_some() && now.duration_since(since) > limit {
@@ -371,6 +392,18 @@ impl Proxy {
             }
             for id in late {
                 self.give_up(server, id, call_limit);
+            }
+        }
+    }
+
+    /// Tools of servers that said they changed, one question at a time.
+    fn ask_stale(&mut self) {
+        for index in 0..self.servers.len() {
+            let Some(slot) = self.servers.get_mut(index) else { continue };
+            let asking = slot.pending.values().any(|pending| matches!(pending.purpose, Purpose::Tools(_)));
+            if slot.stale == Stale::Yes && slot.is_ready() && !asking {
+                slot.stale = Stale::No;
+                self.ask_tools(ServerIndex(index), None, Vec::new());
             }
         }
     }
@@ -521,9 +554,16 @@ async fn read_messages<R: AsyncRead + Unpin>(
     server: ServerIndex,
     mut lines: Lines<R>,
     events: mpsc::Sender<Event>,
+    budget: Arc<Semaphore>,
 ) {
     while let Ok(Some(incoming)) = lines.next().await {
-        if events.send(Event::Said(server, incoming)).await.is_err() {
+        let size = match &incoming {
+            Incoming::Line(line) => line.len() / 1024 + 1,
+            _ => 1,
+        };
+        let share = u32::try_from(size.min(UNDER_WAY)).unwrap_or(1);
+        let share = Arc::clone(&budget).acquire_many_owned(share).await.ok();
+        if events.send(Event::Said(server, incoming, share)).await.is_err() {
             return;
         }
     }

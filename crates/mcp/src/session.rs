@@ -3,12 +3,13 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use lazaret_gate::escalation::{Presence, Process};
+use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
 
 use crate::journal::{self, Journal};
@@ -23,8 +24,8 @@ pub enum SessionError {
     NotDirectory { path: PathBuf },
     #[error("the log of the session {path} cannot be opened: {source}")]
     Log { path: PathBuf, source: io::Error },
-    #[error("there is no place for sessions: neither XDG_STATE_HOME nor HOME is set")]
-    NoState,
+    #[error("the session directory {path} is in lazaret's own state; choose another one")]
+    InState { path: PathBuf },
 }
 
 /// Copies are the same session.
@@ -69,20 +70,27 @@ impl Session {
         clear(&sessions);
         let internals = sessions.join(&id);
         make(&internals)?;
-        let (directory, escalations, given) = match directory {
+        let escalations = internals.join(ESCALATIONS);
+        let (directory, given) = match directory {
             Some(directory) => {
+                // A link that the caller named is followed.
+                let directory = &fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+                if directory.starts_with(fs::canonicalize(state).unwrap_or_else(|_| state.to_owned())) {
+                    return Err(SessionError::InState { path: directory.clone() });
+                }
                 make_given(directory)?;
                 let directory = fs::canonicalize(directory)
                     .map_err(|source| SessionError::Make { path: directory.to_owned(), source })?;
-                let escalations = directory.join(ESCALATIONS);
-                (directory, escalations, Given::ByCaller)
+                // Front ends look for it there. What servers make of the link does not matter here.
+                let _ = std::os::unix::fs::symlink(&escalations, directory.join(ESCALATIONS));
+                (directory, Given::ByCaller)
             }
             None => {
                 let directory = internals.join("sandbox");
                 make(&directory)?;
                 let real = fs::canonicalize(&directory)
                     .map_err(|source| SessionError::Make { path: directory, source })?;
-                (real, internals.join(ESCALATIONS), Given::ByNobody)
+                (real, Given::ByNobody)
             }
         };
         make(&escalations)?;
@@ -92,7 +100,10 @@ impl Session {
         let started = journal::now();
         let inner =
             Inner { id, started, directory, escalations, internals, journal: Arc::new(journal), given };
-        Ok(Session { inner: Arc::new(inner) })
+        let session = Session { inner: Arc::new(inner) };
+        // From the first moment on it can be told whose it was.
+        session.write_status(Path::new(""), Vec::new());
+        Ok(session)
     }
 
     pub fn id(&self) -> &str {
@@ -154,13 +165,21 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.internals.join(STATUS));
         let _ = fs::remove_dir_all(&self.escalations);
-        if self.given == Given::ByNobody {
-            let _ = fs::remove_dir(&self.directory);
+        match self.given {
+            Given::ByNobody => drop(fs::remove_dir(&self.directory)),
+            Given::ByCaller => unlink(&self.directory.join(ESCALATIONS), &self.escalations),
         }
         if fs::metadata(self.journal.path()).is_ok_and(|metadata| metadata.len() == 0) {
             let _ = fs::remove_file(self.journal.path());
         }
         let _ = fs::remove_dir(&self.internals);
+    }
+}
+
+/// Removes a link of ours, and nothing else.
+fn unlink(link: &Path, target: &Path) {
+    if fs::read_link(link).is_ok_and(|found| found == target) {
+        let _ = fs::remove_file(link);
     }
 }
 
@@ -174,16 +193,16 @@ fn make(path: &Path) -> Result<(), SessionError> {
         Err(source) => return Err(failed(source)),
         Ok(_) => {}
     }
-    let metadata = fs::metadata(path).map_err(failed)?;
-    if !metadata.is_dir() {
-        return Err(SessionError::NotDirectory { path: path.to_owned() });
-    }
-    let owner = rustix::process::geteuid().as_raw();
-    if metadata.uid() != owner && owner != 0 {
+    // A link could lead anywhere, and what is changed here must be what was looked at.
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let Ok(opened) = opened else { return Err(SessionError::NotDirectory { path: path.to_owned() }) };
+    let stat = rustix::fs::fstat(&opened).map_err(|error| failed(error.into()))?;
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
         return Err(SessionError::Foreign { path: path.to_owned() });
     }
-    if metadata.mode() & 0o077 != 0 {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    if stat.st_mode & 0o077 != 0 {
+        rustix::fs::fchmod(&opened, Mode::RWXU).map_err(|error| failed(error.into()))?;
     }
     Ok(())
 }
@@ -213,14 +232,10 @@ fn clear(sessions: &Path) {
         if !process.is_ok_and(|process| process.presence() == Presence::Gone) {
             continue;
         }
-        if let Some(escalations) = status.get("escalations").and_then(Value::as_str) {
-            let path = Path::new(escalations);
-            // Only what is named as ours is: the file could have been tampered with.
-            if path.file_name() == Some(ESCALATIONS.as_ref())
-                && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
-            {
-                let _ = fs::remove_dir_all(path);
-            }
+        let escalations = internals.join(ESCALATIONS);
+        let _ = fs::remove_dir_all(&escalations);
+        if let Some(directory) = status.get("directory").and_then(Value::as_str) {
+            unlink(&Path::new(directory).join(ESCALATIONS), &escalations);
         }
         let _ = fs::remove_file(internals.join(STATUS));
         let _ = fs::remove_dir(internals.join("sandbox"));

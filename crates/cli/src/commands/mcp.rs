@@ -74,7 +74,7 @@ fn load(named: Option<&PathBuf>) -> anyhow::Result<Config> {
 }
 
 /// Everything that can be checked before a server starts.
-fn open(config: Config, common: &McpCommon) -> anyhow::Result<Arc<House>> {
+fn open(config: Config, common: &McpCommon, kept: Vec<PathBuf>) -> anyhow::Result<Arc<House>> {
     let directories = directories();
     let rotation = Configuration::load(&configuration::files(directories.config.as_deref()))?.rotation();
     let environment: BTreeMap<_, _> = env::vars_os().collect();
@@ -86,6 +86,7 @@ fn open(config: Config, common: &McpCommon) -> anyhow::Result<Arc<House>> {
         directories,
         environment,
         screen: Arc::new(Unscreened),
+        kept,
     };
     Ok(Arc::new(House::open(plan)?))
 }

@@ -8,7 +8,7 @@ use lazaret_policy::profile;
 use super::Place;
 
 /// Tokens of agents, and their own lists of servers, in which there are more tokens.
-const AGENTS: [&str; 14] = [
+const AGENTS: [&str; 30] = [
     "~/.claude.json",
     "~/.claude/.credentials.json",
     "~/.config/Claude",
@@ -23,6 +23,22 @@ const AGENTS: [&str; 14] = [
     "~/.copilot",
     "~/.config/goose",
     "~/.continue/config.yaml",
+    "~/.cache/huggingface/token",
+    "~/.huggingface",
+    "~/.oci",
+    "~/.boto",
+    "~/.s3cfg",
+    "~/.terraformrc",
+    "~/.fly",
+    "~/.config/stripe",
+    "~/.config/netlify",
+    "~/.config/heroku",
+    "~/.config/solana",
+    "~/.local/share/kwalletd",
+    "~/.bitcoin",
+    "~/.ethereum",
+    "~/.electrum",
+    "~/.env",
 ];
 /// TB0's own, in case a profile ever loses one.
 const ALWAYS: [&str; 3] = ["~/.ssh", "~/.gnupg", "~/.aws"];

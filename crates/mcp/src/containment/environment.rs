@@ -84,7 +84,9 @@ pub fn in_sandbox(
     plain: Vec<(OsString, OsString)>,
     params: &Params,
     place: &Place,
+    args: &[String],
 ) -> Vec<(OsString, OsString)> {
+    let start_of_module = args.iter().any(|arg| arg == "-m" || arg == "-c");
     let mut variables: BTreeMap<OsString, OsString> = plain.into_iter().collect();
     // npm reads its variables in any case.
     let has = |variables: &BTreeMap<OsString, OsString>, name: &str| {
@@ -98,6 +100,10 @@ pub fn in_sandbox(
     add("TMPDIR", "/tmp");
     // It would ask the registry for itself, whatever it starts.
     add("npm_config_update_notifier", "false");
+    // Other servers can write where it starts: modules are not looked for there.
+    if start_of_module {
+        add("PYTHONSAFEPATH", "1");
+    }
     for (directory, name, value) in ELSEWHERE {
         if !place.home.as_ref().is_some_and(|home| home.join(directory).is_dir()) {
             add(name, value);

@@ -8,7 +8,7 @@ use std::{
 
 use lazaret_policy::{
     Policy,
-    lasting::{GIT_CONFIG, PROTECTED},
+    lasting::{GIT_CONFIG, OF_AGENTS, PROTECTED},
     network::Rules,
     profile,
     schema::{Level, UnixSockets},
@@ -28,6 +28,8 @@ pub struct Own {
     /// The list of servers, policies, the audit log, escalations, `protectedPaths`: these may be anywhere, also in
     /// the session directory.
     pub paths: Vec<PathBuf>,
+    /// Of all servers: can be read, and not be written wherever they lie.
+    pub programs: Vec<PathBuf>,
 }
 
 /// A policy, and what a person should know about it.
@@ -238,10 +240,7 @@ impl Lowering<'_> {
             list.push(path.clone());
         }
         for path in own {
-            // In a directory that is worked in, something without permissions would stop whoever walks through it.
-            let among =
-                path.is_dir() && writable.iter().any(|directory| real(path).starts_with(real(directory)));
-            let open = opens_below(path, &seen) || among;
+            let open = opens_below(path, &seen);
             let list = if open { &mut filesystem.hidden_paths } else { &mut filesystem.denied_paths };
             if !list.contains(path) {
                 list.push(path.clone());
@@ -260,8 +259,14 @@ impl Lowering<'_> {
         // A server for git that was given the repository has to change its configuration.
         let is_git = |path: &PathBuf| path.components().any(|part| part.as_os_str() == OsStr::new(".git"));
         let git = params.allow_write.iter().any(is_git);
-        let names = PROTECTED.iter().chain(GIT_CONFIG.iter().filter(|_| !git));
+        let names = PROTECTED.iter().chain(&OF_AGENTS).chain(GIT_CONFIG.iter().filter(|_| !git));
         filesystem.protected_names.extend(names.map(|name| (*name).to_owned()));
+        // What servers are made of: one that could change another's program would run in its place.
+        let among = |path: &&PathBuf| {
+            filesystem.read_write_paths.iter().any(|directory| real(path).starts_with(real(directory)))
+        };
+        let programs: Vec<PathBuf> = self.own.programs.iter().filter(among).cloned().collect();
+        filesystem.protected_paths.extend(programs);
     }
 
     /// Installers cannot do without writing there, and what is there already saves them the network.

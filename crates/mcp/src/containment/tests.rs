@@ -294,6 +294,7 @@ impl Bed {
         let own = Own {
             directories: vec![state.clone(), top.join("home/.config/lazaret")],
             paths: vec![state.join("sessions/abc/escalations"), top.join("servers.json")],
+            programs: Vec::new(),
         };
         Bed { top, place, own }
     }
@@ -576,7 +577,7 @@ mod lowering {
                 panic!()
             };
             let plain = environment::environment(&local, &BTreeMap::new());
-            let all = environment::in_sandbox(plain, &params, &bed.place);
+            let all = environment::in_sandbox(plain, &params, &bed.place, &local.args);
             all.into_iter().map(|(k, v)| (k.into_string().unwrap(), v.into_string().unwrap())).collect()
         };
         let off = variables("", &[]);

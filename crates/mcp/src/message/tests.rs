@@ -45,6 +45,9 @@ fn what_could_be_read_in_two_ways_is_no_message() {
     assert!(require_unambiguous(r#"{"a":[{"b":1,"b":2}]}"#).is_err());
     assert!(require_unambiguous(r#"{"a":[{"b":1,"c":2}],"b":null}"#).is_ok());
     assert!(members(r#"{"name":1,"Name":2}"#).is_err());
+    assert!(require_unambiguous(r#"{"a":{"path":1,"Path":2}}"#).is_err());
+    assert!(require_plain(r#"{"name":1,"Arguments":{}}"#, &["name", "arguments"]).is_err());
+    assert!(require_plain(r#"{"name":1,"arguments":{"Arguments":1}}"#, &["name", "arguments"]).is_ok());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     Proxy, bridge,
-    slot::{Admitted, Pending, Purpose, State},
+    slot::{Admitted, Pending, Purpose, Stale, State},
 };
 use crate::{
     generation::Generation,
@@ -20,6 +20,9 @@ use crate::{
 
 /// So many lines that are no messages are told of one server.
 const TOLD_GARBAGE: u64 = 50;
+const LONGEST_ID: usize = 1024;
+/// So much may wait to be read by a server.
+const MOST_UNREAD: usize = 64 << 20;
 /// So many questions of one server wait for the client at a time.
 const MOST_ASKED: usize = 200;
 
@@ -147,6 +150,15 @@ impl Proxy {
         let stateless = self.client.as_ref().is_some_and(|client| client.generation == Generation::Stateless);
         let open = self.asked.values().filter(|(asker, _)| *asker == server).count();
         let Some(slot) = self.servers.get_mut(server.0) else { return };
+        // An id is a number or a few letters; more is a way to fill memory.
+        let long_token = message::member(question.params(), "_meta")
+            .and_then(|meta| message::member(meta, "progressToken"))
+            .is_some_and(|token| token.len() > LONGEST_ID);
+        let stuck = slot.outbox.as_ref().is_some_and(|outbox| outbox.waiting() > MOST_UNREAD);
+        if id.len() > LONGEST_ID || long_token || stuck {
+            return self
+                .fail_server(server, "it sends questions without reading the answers, or with endless ids");
+        }
         if question.method() == "ping" {
             slot.send(vec![reply::result(&id, &json!({}))]);
             return;
@@ -171,6 +183,11 @@ impl Proxy {
         }
         self.asked.insert(own, (server, id));
         self.tell(question.edited(edits), about);
+        // Tokens of questions that were answered or taken back mean nothing any more.
+        if self.tokens.len() > 2 * MOST_ASKED {
+            let asked = &self.asked;
+            self.tokens.retain(|key, _| asked.contains_key(key));
+        }
     }
 
     fn on_told(&mut self, server: ServerIndex, told: &Message) {
@@ -186,9 +203,8 @@ impl Proxy {
         }
         match told.method() {
             "notifications/tools/list_changed" => {
-                if slot.is_ready() {
-                    slot.ask("tools/list", "{}", Purpose::Tools(Vec::new()));
-                }
+                // Asked for when it is looked around next, however often it is said.
+                slot.stale = Stale::Yes;
             }
             "notifications/cancelled" => {
                 let Some(raw) = message::member(told.params(), "requestId") else { return };

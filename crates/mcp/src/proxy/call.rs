@@ -75,9 +75,8 @@ impl Proxy {
             mark: Mark::default(),
         };
         // Who reads it next must not read something else in it.
-        let unambiguous =
-            message::require_unambiguous(message.params()).and_then(|()| message::members(message.params()));
-        if let Err(fault) = unambiguous {
+        let known = ["name", "arguments", "_meta", "task", "inputResponses", "requestState"];
+        if let Err(fault) = message::require_plain(message.params(), &known) {
             let text = format!("Invalid request: {fault}");
             call.verdict = structural(Rule::INVALID_ARGUMENT, text.clone());
             return self.refuse_call(call, &text);
@@ -129,7 +128,8 @@ impl Proxy {
             Decision::Allow => self.forward_call(call, message),
             Decision::Escalate => {
                 let digest = super::questions::digest_of(&call);
-                match self.approvals.covers(&call.server_name, &call.tool, &call.verdict.facts, digest) {
+                let approved_as = super::questions::approved_as(&call);
+                match self.approvals.covers(&call.server_name, &approved_as, &call.verdict.facts, digest) {
                     Some(pattern) => {
                         call.escalation = Escalation::Covered(pattern.to_string());
                         self.forward_call(call, message);
@@ -295,12 +295,13 @@ impl Proxy {
             End::Denied(text) => json!({ "status": "denied", "error": shorten::text(text) }),
             End::Error(text) => json!({ "status": "error", "error": shorten::text(text) }),
         };
+        let journal = self.journal();
         let mut event = NewEvent::new(EventKind::ToolCall, &id)
             .with("sessionId", self.session.id())
             .with("requestId", call.request_id.as_str())
             .with("serverName", call.server_name.as_str())
             .with("toolName", shorten::text(&call.tool))
-            .with("arguments", shorten::value(&call.arguments))
+            .with("arguments", journal.unsecret(&shorten::value(&call.arguments)))
             .with(
                 "policyDecision",
                 json!({
@@ -309,7 +310,7 @@ impl Proxy {
                     "reason": shorten::text(&call.verdict.reason),
                 }),
             )
-            .with("result", result)
+            .with("result", journal.unsecret(&result))
             .with("durationMs", u64::try_from(call.started.elapsed().as_millis()).unwrap_or(u64::MAX))
             .with("sandboxed", sandboxed);
         match &call.escalation {

@@ -48,9 +48,15 @@ impl Proxy {
 
     fn on_request(&mut self, message: Message) {
         let Some(id) = message.id() else { return };
+        const LONGEST_ID: usize = 1024;
+        if id.len() > LONGEST_ID {
+            let text = reply::error(b"null", Code::InvalidRequest, "the id is too long");
+            return self.tell(vec![text], About::Nothing);
+        }
         if self.requests.contains_key(&id) {
-            self.refuse(&id, Code::InvalidRequest, "a request with this id is still open");
-            return;
+            // The one that is open keeps its id.
+            let text = reply::error(&id, Code::InvalidRequest, "a request with this id is still open");
+            return self.tell(vec![text], About::Response(id));
         }
         match message.method() {
             "ping" => {
@@ -150,10 +156,15 @@ impl Proxy {
     }
 
     fn completion_request(&mut self, message: &Message, id: &Bytes) {
+        if let Err(fault) = message::require_plain(message.params(), &["ref", "argument", "context", "_meta"])
+        {
+            self.refuse(id, Code::InvalidParams, &fault.to_string());
+            return;
+        }
         let reference = message::member(message.params(), "ref").unwrap_or("{}");
         if let Some(uri) = message::string(reference, "uri") {
             match self.owner_of_resource(&uri) {
-                Some(server) => self.pass_on(message, id, server, Vec::new()),
+                Some(server) => self.judge_completion(message, id, server, &uri, Vec::new()),
                 None => self.refuse(id, Code::InvalidParams, &format!("no server has the resource {uri}")),
             }
             return;
@@ -163,10 +174,10 @@ impl Proxy {
             Some((server, own)) => {
                 let edits = message::member(reference, "name")
                     .map(|raw| (message.place(raw), Bytes::from(json!(own).to_string())));
-                self.pass_on(message, id, server, edits.into_iter().collect());
+                self.judge_completion(message, id, server, &own, edits.into_iter().collect());
             }
             None => match self.only_server("completions") {
-                Some(server) => self.pass_on(message, id, server, Vec::new()),
+                Some(server) => self.judge_completion(message, id, server, &name, Vec::new()),
                 None => self.refuse(id, Code::InvalidParams, &format!("no server has the prompt {name}")),
             },
         }
@@ -177,7 +188,7 @@ impl Proxy {
         let task = message::string(message.params(), "taskId");
         let owner = task.and_then(|task| self.tasks.get(&task).copied());
         match owner.or_else(|| self.only_server("")) {
-            Some(server) => self.pass_on(message, id, server, Vec::new()),
+            Some(server) => self.pass_unjudged(message, id, server),
             None => {
                 let text = format!("Method not found: {}", message.method());
                 self.refuse(id, Code::MethodNotFound, &text);
@@ -262,11 +273,13 @@ impl Proxy {
                     }
                 }
             }
-            _ => {
+            method if method.starts_with("notifications/") => {
                 for slot in self.servers.iter().filter(|slot| slot.is_ready()) {
                     slot.send(vec![message.bytes().clone()]);
                 }
             }
+            // A request without an id: nobody would judge it, and a careless server would carry it out.
+            _ => self.journal().note("the client sent a request without an id: dropped"),
         }
     }
 
@@ -284,7 +297,11 @@ impl Proxy {
                 self.cancel_at_server(server, own);
             }
             Some(Where::Question(key)) => self.withdraw(key, "the client cancelled the call"),
-            Some(Where::Deferred | Where::Gather(_)) => {
+            Some(Where::Deferred) => {
+                self.requests.remove(&id);
+                self.deferred.retain(|message| message.id().as_ref() != Some(&id));
+            }
+            Some(Where::Gather(_)) => {
                 self.requests.remove(&id);
             }
             None => {}

@@ -1,7 +1,10 @@
 //! How servers are started and introduced, and what they have: from the first word of the client until every
 //! server is ready or has failed.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -71,7 +74,7 @@ impl Proxy {
         slot.outbox = Some(outbox);
         tokio::spawn(writing);
         let lines = Lines::new(stdout, usize::try_from(slot.limits.max_message_bytes).unwrap_or(usize::MAX));
-        tokio::spawn(super::read_messages(server, lines, self.events.clone()));
+        tokio::spawn(super::read_messages(server, lines, self.events.clone(), Arc::clone(&self.budget)));
         tokio::spawn(super::read_errors(slot.name.clone(), stderr, self.session.journal()));
         tokio::spawn(super::await_end(server, process.ended(), self.events.clone()));
         slot.state = State::Running;
@@ -176,7 +179,7 @@ impl Proxy {
         self.ask_tools(server, None, Vec::new());
     }
 
-    fn ask_tools(&mut self, server: ServerIndex, cursor: Option<&str>, before: Vec<String>) {
+    pub(super) fn ask_tools(&mut self, server: ServerIndex, cursor: Option<&str>, before: Vec<String>) {
         let meta = self.client.as_ref().map(Client::meta).unwrap_or_default();
         let Some(slot) = self.servers.get_mut(server.0) else { return };
         let mut fields = Vec::new();
@@ -231,6 +234,10 @@ impl Proxy {
                     continue;
                 }
             };
+            if let Err(fault) = message::members(&raw) {
+                notes.push(format!("a tool of {} is left out: {fault}", slot.name));
+                continue;
+            }
             let Some(tool) = pins::described(&slot.name, &value).filter(|tool| !tool.name.is_empty()) else {
                 notes.push(format!("a tool of {} has no name and is left out", slot.name));
                 continue;
@@ -294,6 +301,11 @@ impl Proxy {
                         known.pinned_at,
                         json!(change)
                     ));
+                }
+                let differs = self.servers.get(server.0).is_some_and(|slot| slot.change != change);
+                if differs {
+                    // What was approved was not this.
+                    self.approvals = lazaret_gate::escalation::Approvals::default();
                 }
                 if let Some(slot) = self.servers.get_mut(server.0) {
                     slot.change = change;

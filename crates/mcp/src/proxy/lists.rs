@@ -28,6 +28,8 @@ pub struct Gather {
     beside: String,
 }
 
+/// So many templates are known.
+const MOST_TEMPLATES: usize = 5000;
 /// So many items of one server are taken.
 const MOST_ITEMS: usize = 20_000;
 
@@ -154,6 +156,8 @@ impl Proxy {
             .into_iter()
             .map(str::to_owned)
             .collect();
+        // A page without anything is the last, whatever it says.
+        let fresh = !items.is_empty();
         let known = match gather.items.iter_mut().find(|(owner, _)| *owner == server) {
             Some((_, known)) => {
                 known.extend(items);
@@ -167,7 +171,7 @@ impl Proxy {
         };
         let next = message::member(answer.outcome(), "nextCursor").filter(|cursor| *cursor != "null");
         match next {
-            Some(cursor) if known < MOST_ITEMS && !list.is_empty() => {
+            Some(cursor) if fresh && known < MOST_ITEMS && !list.is_empty() => {
                 let params = format!("{{\"cursor\":{cursor}}}");
                 self.ask_part(server, method, &params, key);
             }
@@ -245,8 +249,9 @@ impl Proxy {
                 for (server, items) in &gather.items {
                     for template in items.iter().filter_map(|item| message::string(item, "uriTemplate")) {
                         let fixed = template.split('{').next().unwrap_or_default().to_owned();
-                        if !self.templates.contains(&(fixed.clone(), *server)) {
-                            self.templates.push((fixed, *server));
+                        self.templates.insert((fixed, *server));
+                        if self.templates.len() >= MOST_TEMPLATES {
+                            return;
                         }
                     }
                 }

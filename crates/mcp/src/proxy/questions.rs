@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lazaret_audit::EventKind;
-use lazaret_gate::escalation::{self, Answer, Breadth, CallDigest, Candidate, Scope, Ticket};
+use lazaret_gate::{
+    Tool,
+    escalation::{self, Answer, Breadth, CallDigest, Candidate, Scope, Ticket},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -24,6 +27,8 @@ pub struct Question {
     asked: Instant,
     token: Option<String>,
     told: Option<Instant>,
+    /// As it was when it was asked about.
+    tool: Option<Tool>,
 }
 
 /// So often the client hears that a call still waits.
@@ -43,7 +48,8 @@ impl Proxy {
         let question = escalation::Question {
             server: call.server_name.clone(),
             tool: call.tool.clone(),
-            shown_arguments: redacted(&call.arguments),
+            // As they will be sent: who decides must see everything, and only the owner can read the question.
+            shown_arguments: call.arguments.clone(),
             reason: call.verdict.reason.clone(),
             rule: call.verdict.rule.clone(),
             facts: call.verdict.facts.clone(),
@@ -83,6 +89,7 @@ impl Proxy {
             ticket.id()
         ));
         let key = self.new_key();
+        let tool = call.tool.clone();
         self.requests.insert(call.client_id.clone(), Where::Question(key));
         let question = Question {
             call,
@@ -92,6 +99,10 @@ impl Proxy {
             asked: Instant::now(),
             token: progress_token(message),
             told: None,
+            tool: server
+                .and_then(|server| self.servers.get(server.0))
+                .and_then(|slot| slot.catalog.get(&tool))
+                .cloned(),
         };
         self.questions.insert(key, question);
         self.tell_waiting(Instant::now());
@@ -109,7 +120,8 @@ impl Proxy {
     }
 
     fn on_person(&mut self, key: u64, answer: Answer) {
-        let Some(Question { mut call, message, ticket, mut scopes, asked, .. }) = self.questions.remove(&key)
+        let Some(Question { mut call, message, ticket, mut scopes, asked, tool, .. }) =
+            self.questions.remove(&key)
         else {
             return;
         };
@@ -152,8 +164,11 @@ impl Proxy {
                 if let Breadth::Session { candidate } = approval.breadth
                     && candidate < scopes.len()
                 {
-                    let granted =
-                        self.approvals.grant(&call.server_name, &call.tool, scopes.swap_remove(candidate));
+                    let granted = self.approvals.grant(
+                        &call.server_name,
+                        &approved_as(&call),
+                        scopes.swap_remove(candidate),
+                    );
                     if let Err(error) = granted {
                         self.journal().note(&format!("approved once only: {error}"));
                     }
@@ -162,7 +177,7 @@ impl Proxy {
                 if let Some(text) = self.latched.clone() {
                     return self.call_failed(call, &text);
                 }
-                match self.still_holds(&call) {
+                match self.still_holds(&call, tool.as_ref()) {
                     Ok(()) => self.forward_call(call, &message),
                     Err(text) => self.refuse_call(call, &text),
                 }
@@ -176,11 +191,14 @@ impl Proxy {
 
     /// While a person thought, links may have been turned and policies changed: what was approved must still be
     /// what will be done.
-    fn still_holds(&mut self, call: &OpenCall) -> Result<(), String> {
+    fn still_holds(&mut self, call: &OpenCall, asked_about: Option<&Tool>) -> Result<(), String> {
         self.refresh_policies_if_due();
         let gone = || "ESCALATION DENIED: the tool is not there any more".to_owned();
         let slot = call.server.and_then(|server| self.servers.get(server.0)).ok_or_else(gone)?;
         let tool = slot.catalog.get(&call.tool).ok_or_else(gone)?;
+        if Some(tool) != asked_about {
+            return Err("ESCALATION DENIED: the tool changed while the call waited for an answer".to_owned());
+        }
         let facts = slot.process.as_ref().map(|process| process.facts().clone());
         let arguments = call.arguments.as_object().cloned().unwrap_or_default();
         let now = self.gatekeeper.judge(tool, &arguments, facts.as_ref(), &slot.change);
@@ -240,23 +258,12 @@ impl Proxy {
     }
 }
 
+/// What was approved was this tool for this reason: another rule asks again.
+pub fn approved_as(call: &OpenCall) -> String {
+    format!("{}\n{}", call.tool, call.verdict.rule.0)
+}
+
 pub fn digest_of(call: &OpenCall) -> CallDigest {
     let empty = serde_json::Map::new();
     CallDigest::of(&call.server_name, &call.tool, call.arguments.as_object().unwrap_or(&empty))
-}
-
-/// As a person may see them.
-fn redacted(arguments: &Value) -> Value {
-    match arguments {
-        Value::String(text) => Value::String(lazaret_audit::redact::text(text)),
-        Value::Array(items) => items.iter().map(redacted).collect(),
-        Value::Object(members) => {
-            let one = |(key, value): (&String, &Value)| {
-                let secret = lazaret_audit::redact::is_secret_name(key) && value.is_string();
-                (key.clone(), if secret { json!("[redacted]") } else { redacted(value) })
-            };
-            Value::Object(members.iter().map(one).collect())
-        }
-        plain => plain.clone(),
-    }
 }

@@ -17,10 +17,8 @@ use crate::{
 
 impl Proxy {
     pub(super) fn resource_request(&mut self, message: &Message, id: &Bytes) {
-        if message::require_unambiguous(message.params()).is_err()
-            || message::members(message.params()).is_err()
-        {
-            self.refuse(id, Code::InvalidParams, "a key is there twice");
+        if let Err(fault) = message::require_plain(message.params(), &["uri", "_meta"]) {
+            self.refuse(id, Code::InvalidParams, &fault.to_string());
             return;
         }
         let Some(uri) = message::string(message.params(), "uri") else {
@@ -44,10 +42,8 @@ impl Proxy {
     }
 
     pub(super) fn prompt_request(&mut self, message: &Message, id: &Bytes) {
-        if message::require_unambiguous(message.params()).is_err()
-            || message::members(message.params()).is_err()
-        {
-            self.refuse(id, Code::InvalidParams, "a key is there twice");
+        if let Err(fault) = message::require_plain(message.params(), &["name", "arguments", "_meta"]) {
+            self.refuse(id, Code::InvalidParams, &fault.to_string());
             return;
         }
         let shown = message::string(message.params(), "name").unwrap_or_default();
@@ -62,10 +58,47 @@ impl Proxy {
         let Some(slot) = self.servers.get(server.0) else { return };
         let facts = slot.process.as_ref().map(|process| process.facts().clone());
         let name = slot.name.clone();
-        let verdict = self.gatekeeper.judge_prompt(&name, &own, facts.as_ref());
+        let arguments = message::member(message.params(), "arguments").unwrap_or("{}");
+        let arguments = serde_json::from_str(arguments).unwrap_or_default();
+        let verdict = self.gatekeeper.judge_prompt(&name, &own, &arguments, facts.as_ref());
         let edits = message::member(message.params(), "name")
             .map(|raw| (message.place(raw), Bytes::from(Value::String(own.clone()).to_string())));
         self.let_through(message, id, server, &verdict, ("prompt", &own), edits.into_iter().collect());
+    }
+
+    /// What is to be completed is a part of what would be asked for.
+    pub(super) fn judge_completion(
+        &mut self,
+        message: &Message,
+        id: &Bytes,
+        server: ServerIndex,
+        name: &str,
+        edits: Vec<(std::ops::Range<usize>, Bytes)>,
+    ) {
+        self.refresh_policies_if_due();
+        let argument = message::member(message.params(), "argument").unwrap_or("{}");
+        let mut arguments = serde_json::Map::new();
+        if let (Some(name), Some(value)) =
+            (message::string(argument, "name"), message::string(argument, "value"))
+        {
+            arguments.insert(name, Value::String(value));
+        }
+        let Some(slot) = self.servers.get(server.0) else { return };
+        let facts = slot.process.as_ref().map(|process| process.facts().clone());
+        let server_name = slot.name.clone();
+        let verdict = self.gatekeeper.judge_prompt(&server_name, name, &arguments, facts.as_ref());
+        self.let_through(message, id, server, &verdict, ("completion", name), edits);
+    }
+
+    /// What nobody knows is passed on, and recorded.
+    pub(super) fn pass_unjudged(&mut self, message: &Message, id: &Bytes, server: ServerIndex) {
+        let verdict = Verdict {
+            decision: Decision::Allow,
+            rule: lazaret_gate::Rule("unknown-method".to_owned()),
+            reason: "no policy knows this method".to_owned(),
+            facts: lazaret_gate::Facts::default(),
+        };
+        self.let_through(message, id, server, &verdict, ("method", message.method()), Vec::new());
     }
 
     /// There is nobody to ask for these: what would be escalated is denied.

@@ -42,6 +42,10 @@ pub struct Slot {
     flood: Flood,
     /// Lines on standard output that were no messages.
     pub garbage: u64,
+    /// Since when nothing can come any more.
+    pub silent: Option<Instant>,
+    /// Does it say that its tools are not what they were?
+    pub stale: Stale,
     /// How often it refused to be introduced.
     pub attempts: u32,
     /// What its list of tools has beside them, raw members.
@@ -134,6 +138,8 @@ impl Slot {
             next: 1,
             flood: Flood { since: Instant::now(), count: 0 },
             garbage: 0,
+            silent: None,
+            stale: Stale::No,
             attempts: 0,
             beside: String::new(),
         }
@@ -202,6 +208,12 @@ impl Slot {
             _ => None,
         }
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stale {
+    No,
+    Yes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,7 @@ pub fn explain(args: &McpExplain) -> anyhow::Result<Exit> {
     let config = super::load(args.config.as_ref())?;
     let arguments: Map<String, Value> = serde_json::from_str(&args.arguments)
         .context("the arguments are not a JSON object: write them as '{\"path\": \"notes.txt\"}'")?;
-    let house = super::open(config, &args.common)?;
+    let house = super::open(config, &args.common, Vec::new())?;
     let Some(entry) = house.servers.iter().find(|server| server.name == args.server) else {
         let names: Vec<&str> = house.servers.iter().map(|server| server.name.as_str()).collect();
         anyhow::bail!("there is no server {:?}; there are: {}", args.server, names.join(", "));

@@ -1,6 +1,8 @@
 //! `lazaret mcp serve`: one MCP server for the client, on standard input and output or over HTTP.
 
 use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -25,10 +27,13 @@ pub fn serve(args: &McpServe) -> anyhow::Result<Exit> {
     let config = super::load(args.config.as_ref())?;
     // What a client sends is bounded as what servers send.
     let limit = usize::try_from(config.options.limits.max_message_bytes).unwrap_or(usize::MAX);
-    let house = super::open(config, &args.common)?;
-    match &args.http {
-        None => on_stdio(&house, &args.common, limit),
-        Some(_) => over_http(&house, args, limit),
+    match args.http {
+        None => on_stdio(&super::open(config, &args.common, Vec::new())?, &args.common, limit),
+        Some(address) => {
+            let token_file = token_file(args)?;
+            let house = super::open(config, &args.common, vec![token_file.clone()])?;
+            over_http(&house, args, address, &token_file, limit)
+        }
     }
 }
 
@@ -43,15 +48,22 @@ pub fn on_stdio(house: &Arc<House>, common: &McpCommon, limit: usize) -> anyhow:
     })
 }
 
-fn over_http(house: &Arc<House>, args: &McpServe, limit: usize) -> anyhow::Result<Exit> {
-    let Some(address) = args.http else { return Ok(Exit::Refused) };
-    let directories = super::directories();
-    let token_file = match (&args.token_file, &directories.state) {
-        (Some(file), _) => file.clone(),
-        (None, Some(state)) => state.join("mcp-token"),
+fn token_file(args: &McpServe) -> anyhow::Result<PathBuf> {
+    match (&args.token_file, super::directories().state) {
+        (Some(file), _) => Ok(file.clone()),
+        (None, Some(state)) => Ok(state.join("mcp-token")),
         (None, None) => anyhow::bail!("--token-file is needed: there is no place for our own files"),
-    };
-    let token = http::token::read_or_create(&token_file)?;
+    }
+}
+
+fn over_http(
+    house: &Arc<House>,
+    args: &McpServe,
+    address: SocketAddr,
+    token_file: &Path,
+    limit: usize,
+) -> anyhow::Result<Exit> {
+    let token = http::token::read_or_create(token_file)?;
     let config = http::Config {
         address,
         max_body: limit,

@@ -58,6 +58,6 @@ pub fn wrap(args: McpWrap) -> anyhow::Result<Exit> {
     // No such file is read: it is the name under which the tools are pinned, and where relative paths begin.
     let file = directory.join(format!(".lazaret-wrap-{name}"));
     let config = Config { file, options, servers: vec![server], notes: Vec::new() };
-    let house = super::open(config, &args.common)?;
+    let house = super::open(config, &args.common, Vec::new())?;
     super::serve::on_stdio(&house, &args.common, limit)
 }

@@ -48,6 +48,7 @@ impl Session {
             own: Own {
                 directories: vec![state.clone(), config],
                 paths: vec![list, state.join("sessions/abc/escalations")],
+                programs: Vec::new(),
             },
             availability: Availability::Available,
             policy: config::SandboxPolicy::Enforce,
