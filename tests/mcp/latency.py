@@ -144,7 +144,8 @@ def main():
     parser.add_argument("--pipelined", type=int, default=20000, help="at once, per round; fewer rounds")
     parser.add_argument("--unsandboxed", action="store_true", help="servers without a sandbox, to see what the proxy alone costs")
     given = parser.parse_args()
-    base = tempfile.mkdtemp(prefix="lazaret-latency-", dir="/var/tmp")
+    # Not below /tmp or /var/tmp, of which a sandbox has its own.
+    base = tempfile.mkdtemp(prefix="lazaret-latency-", dir="/srv" if os.geteuid() == 0 else os.path.expanduser("~"))
     try:
         results = measure(given, base)
     finally:

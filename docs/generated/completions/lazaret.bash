@@ -37,6 +37,9 @@ _lazaret() {
             lazaret,doctor)
                 cmd="lazaret__subcmd__doctor"
                 ;;
+            lazaret,escalation)
+                cmd="lazaret__subcmd__escalation"
+                ;;
             lazaret,help)
                 cmd="lazaret__subcmd__help"
                 ;;
@@ -118,6 +121,42 @@ _lazaret() {
             lazaret__subcmd__audit__subcmd__help,verify)
                 cmd="lazaret__subcmd__audit__subcmd__help__subcmd__verify"
                 ;;
+            lazaret__subcmd__escalation,approve)
+                cmd="lazaret__subcmd__escalation__subcmd__approve"
+                ;;
+            lazaret__subcmd__escalation,deny)
+                cmd="lazaret__subcmd__escalation__subcmd__deny"
+                ;;
+            lazaret__subcmd__escalation,help)
+                cmd="lazaret__subcmd__escalation__subcmd__help"
+                ;;
+            lazaret__subcmd__escalation,list)
+                cmd="lazaret__subcmd__escalation__subcmd__list"
+                ;;
+            lazaret__subcmd__escalation,show)
+                cmd="lazaret__subcmd__escalation__subcmd__show"
+                ;;
+            lazaret__subcmd__escalation,watch)
+                cmd="lazaret__subcmd__escalation__subcmd__watch"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,approve)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__approve"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,deny)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__deny"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,help)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__help"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,list)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__list"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,show)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__show"
+                ;;
+            lazaret__subcmd__escalation__subcmd__help,watch)
+                cmd="lazaret__subcmd__escalation__subcmd__help__subcmd__watch"
+                ;;
             lazaret__subcmd__help,audit)
                 cmd="lazaret__subcmd__help__subcmd__audit"
                 ;;
@@ -138,6 +177,9 @@ _lazaret() {
                 ;;
             lazaret__subcmd__help,doctor)
                 cmd="lazaret__subcmd__help__subcmd__doctor"
+                ;;
+            lazaret__subcmd__help,escalation)
+                cmd="lazaret__subcmd__help__subcmd__escalation"
                 ;;
             lazaret__subcmd__help,help)
                 cmd="lazaret__subcmd__help__subcmd__help"
@@ -193,8 +235,38 @@ _lazaret() {
             lazaret__subcmd__help__subcmd__audit,verify)
                 cmd="lazaret__subcmd__help__subcmd__audit__subcmd__verify"
                 ;;
+            lazaret__subcmd__help__subcmd__escalation,approve)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__approve"
+                ;;
+            lazaret__subcmd__help__subcmd__escalation,deny)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__deny"
+                ;;
+            lazaret__subcmd__help__subcmd__escalation,list)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__list"
+                ;;
+            lazaret__subcmd__help__subcmd__escalation,show)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__show"
+                ;;
+            lazaret__subcmd__help__subcmd__escalation,watch)
+                cmd="lazaret__subcmd__help__subcmd__escalation__subcmd__watch"
+                ;;
+            lazaret__subcmd__help__subcmd__mcp,explain)
+                cmd="lazaret__subcmd__help__subcmd__mcp__subcmd__explain"
+                ;;
             lazaret__subcmd__help__subcmd__mcp,import)
                 cmd="lazaret__subcmd__help__subcmd__mcp__subcmd__import"
+                ;;
+            lazaret__subcmd__help__subcmd__mcp,serve)
+                cmd="lazaret__subcmd__help__subcmd__mcp__subcmd__serve"
+                ;;
+            lazaret__subcmd__help__subcmd__mcp,status)
+                cmd="lazaret__subcmd__help__subcmd__mcp__subcmd__status"
+                ;;
+            lazaret__subcmd__help__subcmd__mcp,trust)
+                cmd="lazaret__subcmd__help__subcmd__mcp__subcmd__trust"
+                ;;
+            lazaret__subcmd__help__subcmd__mcp,wrap)
+                cmd="lazaret__subcmd__help__subcmd__mcp__subcmd__wrap"
                 ;;
             lazaret__subcmd__help__subcmd__metrics,print)
                 cmd="lazaret__subcmd__help__subcmd__metrics__subcmd__print"
@@ -232,17 +304,47 @@ _lazaret() {
             lazaret__subcmd__help__subcmd__tool,run)
                 cmd="lazaret__subcmd__help__subcmd__tool__subcmd__run"
                 ;;
+            lazaret__subcmd__mcp,explain)
+                cmd="lazaret__subcmd__mcp__subcmd__explain"
+                ;;
             lazaret__subcmd__mcp,help)
                 cmd="lazaret__subcmd__mcp__subcmd__help"
                 ;;
             lazaret__subcmd__mcp,import)
                 cmd="lazaret__subcmd__mcp__subcmd__import"
                 ;;
+            lazaret__subcmd__mcp,serve)
+                cmd="lazaret__subcmd__mcp__subcmd__serve"
+                ;;
+            lazaret__subcmd__mcp,status)
+                cmd="lazaret__subcmd__mcp__subcmd__status"
+                ;;
+            lazaret__subcmd__mcp,trust)
+                cmd="lazaret__subcmd__mcp__subcmd__trust"
+                ;;
+            lazaret__subcmd__mcp,wrap)
+                cmd="lazaret__subcmd__mcp__subcmd__wrap"
+                ;;
+            lazaret__subcmd__mcp__subcmd__help,explain)
+                cmd="lazaret__subcmd__mcp__subcmd__help__subcmd__explain"
+                ;;
             lazaret__subcmd__mcp__subcmd__help,help)
                 cmd="lazaret__subcmd__mcp__subcmd__help__subcmd__help"
                 ;;
             lazaret__subcmd__mcp__subcmd__help,import)
                 cmd="lazaret__subcmd__mcp__subcmd__help__subcmd__import"
+                ;;
+            lazaret__subcmd__mcp__subcmd__help,serve)
+                cmd="lazaret__subcmd__mcp__subcmd__help__subcmd__serve"
+                ;;
+            lazaret__subcmd__mcp__subcmd__help,status)
+                cmd="lazaret__subcmd__mcp__subcmd__help__subcmd__status"
+                ;;
+            lazaret__subcmd__mcp__subcmd__help,trust)
+                cmd="lazaret__subcmd__mcp__subcmd__help__subcmd__trust"
+                ;;
+            lazaret__subcmd__mcp__subcmd__help,wrap)
+                cmd="lazaret__subcmd__mcp__subcmd__help__subcmd__wrap"
                 ;;
             lazaret__subcmd__metrics,help)
                 cmd="lazaret__subcmd__metrics__subcmd__help"
@@ -347,7 +449,7 @@ _lazaret() {
 
     case "${cmd}" in
         lazaret)
-            opts="-h -V --help --version run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help"
+            opts="-h -V --help --version run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -870,8 +972,214 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lazaret__subcmd__escalation)
+            opts="-h -V --help --version list show approve deny watch help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__approve)
+            opts="-h -V --session --scope --candidate --note --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --scope)
+                    COMPREPLY=($(compgen -W "once session" -- "${cur}"))
+                    return 0
+                    ;;
+                --candidate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --note)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__deny)
+            opts="-h -V --reason --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help)
+            opts="list show approve deny watch help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__approve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__deny)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__help__subcmd__watch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__list)
+            opts="-h -V --session --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__show)
+            opts="-h -V --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__escalation__subcmd__watch)
+            opts="-h -V --session --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lazaret__subcmd__help)
-            opts="run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help"
+            opts="run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1080,6 +1388,90 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lazaret__subcmd__help__subcmd__escalation)
+            opts="list show approve deny watch"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__approve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__deny)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__escalation__subcmd__watch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lazaret__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1137,7 +1529,7 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__help__subcmd__mcp)
-            opts="import"
+            opts="serve wrap import explain status trust"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1150,7 +1542,77 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lazaret__subcmd__help__subcmd__mcp__subcmd__explain)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lazaret__subcmd__help__subcmd__mcp__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__mcp__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__mcp__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__mcp__subcmd__trust)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__help__subcmd__mcp__subcmd__wrap)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1515,7 +1977,7 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__mcp)
-            opts="-h -V --help --version import help"
+            opts="-h -V --help --version serve wrap import explain status trust help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1528,9 +1990,53 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        lazaret__subcmd__mcp__subcmd__help)
-            opts="import help"
+        lazaret__subcmd__mcp__subcmd__explain)
+            opts="-h -V --config --session --policy --audit --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --audit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__help)
+            opts="serve wrap import explain status trust help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__help__subcmd__explain)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1570,6 +2076,62 @@ _lazaret() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lazaret__subcmd__mcp__subcmd__help__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__help__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__help__subcmd__trust)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__help__subcmd__wrap)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lazaret__subcmd__mcp__subcmd__import)
             opts="-o -h -V --output --force --name --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1586,6 +2148,126 @@ _lazaret() {
                     return 0
                     ;;
                 --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__serve)
+            opts="-h -V --config --session --policy --audit --http --token-file --allow-origin --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --audit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --http)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allow-origin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__status)
+            opts="-h -V --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__trust)
+            opts="-h -V --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lazaret__subcmd__mcp__subcmd__wrap)
+            opts="-h -V --name --allow-write --deny-read --allow --env --warn --session --policy --audit --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allow-write)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --deny-read)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --env)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --audit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1773,12 +2455,16 @@ _lazaret() {
             return 0
             ;;
         lazaret__subcmd__policy__subcmd__check)
-            opts="-h -V --json --help --version"
+            opts="-h -V --tools --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --tools)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

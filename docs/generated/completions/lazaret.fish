@@ -33,10 +33,11 @@ complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "diff" -d 'Show what
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "commit" -d 'Apply what a run with --cow changed to the host'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "discard" -d 'Forget what a run with --cow changed'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "tool" -d 'Run registered tools; bar them and let them run again'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "escalation" -d 'See and answer what MCP sessions ask a person'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "doctor" -d 'Say what this host can enforce, and how to get the rest'
-complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "mcp" -d 'Keep MCP servers in sandboxes, and their calls under a policy'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "policy" -d 'Check policies, print their schema or a built-in one'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "profile" -d 'List and show the built-in profiles'
+complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "mcp" -d 'Put every MCP server into a sandbox of its own, and every call under a policy'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "audit" -d 'Ask, follow, verify, rotate and export the audit log'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "metrics" -d 'Tell in numbers what sandboxes do, for Prometheus and others'
 complete -c lazaret -n "__fish_lazaret_needs_command" -f -a "bench" -d 'Measure start-up against bubblewrap, interleaved'
@@ -142,27 +143,53 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand tool; and __fish_seen_su
 complete -c lazaret -n "__fish_lazaret_using_subcommand tool; and __fish_seen_subcommand_from help" -f -a "quarantine" -d 'Bar a tool from running'
 complete -c lazaret -n "__fish_lazaret_using_subcommand tool; and __fish_seen_subcommand_from help" -f -a "release" -d 'Let a quarantined tool run again'
 complete -c lazaret -n "__fish_lazaret_using_subcommand tool; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and not __fish_seen_subcommand_from list show approve deny watch help" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and not __fish_seen_subcommand_from list show approve deny watch help" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and not __fish_seen_subcommand_from list show approve deny watch help" -f -a "list" -d 'List the questions that wait for an answer'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and not __fish_seen_subcommand_from list show approve deny watch help" -f -a "show" -d 'Show everything about a question'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and not __fish_seen_subcommand_from list show approve deny watch help" -f -a "approve" -d 'Let a call be made'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and not __fish_seen_subcommand_from list show approve deny watch help" -f -a "deny" -d 'Refuse a call'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and not __fish_seen_subcommand_from list show approve deny watch help" -f -a "watch" -d 'Show questions as they come, and answer them with single keys'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and not __fish_seen_subcommand_from list show approve deny watch help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from list" -l session -d 'Of one session: its id, the beginning of it, or its directory' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from list" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from show" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from approve" -l scope -r -f -a "once\t'This call'
+session\t'Calls like it until the session ends'"
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from approve" -l candidate -d 'For the session, in this of the ways that `show` lists [default: 1]' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from approve" -l note -d 'Goes into the record' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from approve" -l session -d 'Calls like it, too, until the session ends: the same as --scope session'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from approve" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from approve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from approve" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from deny" -l reason -d 'The agent is told' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from deny" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from deny" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from deny" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from watch" -l session -d 'Of one session: its id, the beginning of it, or its directory' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from watch" -l json -d 'One question in a line'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from watch" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from watch" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the questions that wait for an answer'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show everything about a question'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from help" -f -a "approve" -d 'Let a call be made'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from help" -f -a "deny" -d 'Refuse a call'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from help" -f -a "watch" -d 'Show questions as they come, and answer them with single keys'
+complete -c lazaret -n "__fish_lazaret_using_subcommand escalation; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c lazaret -n "__fish_lazaret_using_subcommand doctor" -l json -d 'Machine-readable output'
 complete -c lazaret -n "__fish_lazaret_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c lazaret -n "__fish_lazaret_using_subcommand doctor" -s V -l version -d 'Print version'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from import help" -s h -l help -d 'Print help'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from import help" -s V -l version -d 'Print version'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from import help" -f -a "import" -d 'Make our list of servers from another client\'s configuration'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from import help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -s o -l output -d 'Where the list is written; - is standard output [default: $XDG_CONFIG_HOME/lazaret/mcp-servers.json]' -r -F
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -l name -d 'What the client is to call the proxy' -r
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -l force -d 'Replace the list if it is there'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -l json -d 'Say what was done as JSON'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -s V -l version -d 'Print version'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "import" -d 'Make our list of servers from another client\'s configuration'
-complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -s h -l help -d 'Print help'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -s V -l version -d 'Print version'
-complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -f -a "check" -d 'Load and check a policy file'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -f -a "check" -d 'Load and check a policy file, or policies for tool calls: a *.cedar file or a directory of them'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -f -a "schema" -d 'Print the JSON Schema, for editors'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -f -a "show" -d 'Print a built-in policy'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and not __fish_seen_subcommand_from check schema show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from check" -l tools -d 'Check policies for tool calls against these tools as well: a JSON array of what servers list' -r -F
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from check" -l json
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
@@ -171,7 +198,7 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from show" -l json -d 'As JSON instead of TOML'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
-complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from help" -f -a "check" -d 'Load and check a policy file'
+complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from help" -f -a "check" -d 'Load and check a policy file, or policies for tool calls: a *.cedar file or a directory of them'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from help" -f -a "schema" -d 'Print the JSON Schema, for editors'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from help" -f -a "show" -d 'Print a built-in policy'
 complete -c lazaret -n "__fish_lazaret_using_subcommand policy; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -189,6 +216,61 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen
 complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the built-in profiles'
 complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "show" -d 'Print a profile'
 complete -c lazaret -n "__fish_lazaret_using_subcommand profile; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from serve wrap import explain status trust help" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from serve wrap import explain status trust help" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from serve wrap import explain status trust help" -f -a "serve" -d 'Be one MCP server for the client: each real server in a sandbox of its own, each call under a policy'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from serve wrap import explain status trust help" -f -a "wrap" -d 'The same for a single server, without a file'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from serve wrap import explain status trust help" -f -a "import" -d 'Make our list of servers from another client\'s configuration'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from serve wrap import explain status trust help" -f -a "explain" -d 'Say what would be decided about a call, and by which rule'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from serve wrap import explain status trust help" -f -a "status" -d 'Show open sessions and their servers'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from serve wrap import explain status trust help" -f -a "trust" -d 'Accept the tools of a server as they are now'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and not __fish_seen_subcommand_from serve wrap import explain status trust help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from serve" -l config -d 'The list of servers [default: $XDG_CONFIG_HOME/lazaret/mcp-servers.json]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from serve" -l session -d 'The directory that servers may write in [default: a new one for each session]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from serve" -l policy -d 'A directory of *.cedar files that decide on calls [default: $XDG_CONFIG_HOME/lazaret/mcp-policy if it has any, else the built-in policy]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from serve" -l audit -d 'The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from serve" -l http -d 'Serve streamable HTTP on a loopback address instead; port 0 takes a free one' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from serve" -l token-file -d 'With --http: the file with the bearer token; made if it is missing [default: in the state directory]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from serve" -l allow-origin -d 'With --http: also accept requests of pages from this origin' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from serve" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from serve" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -l name -d 'The name under which policies and the log know it [default: the command\'s]' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -l allow-write -d 'Let it write here as well' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -l deny-read -d 'Hide this from it as well' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -l allow -d 'Let it reach a host: a name or *.domain' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -l env -d 'Pass a variable through, or set it' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -l session -d 'The directory that servers may write in [default: a new one for each session]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -l policy -d 'A directory of *.cedar files that decide on calls [default: $XDG_CONFIG_HOME/lazaret/mcp-policy if it has any, else the built-in policy]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -l audit -d 'The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -l warn -d 'Where no sandbox can be had, run without one and say so'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from wrap" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -s o -l output -d 'Where the list is written; - is standard output [default: $XDG_CONFIG_HOME/lazaret/mcp-servers.json]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -l name -d 'What the client is to call the proxy' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -l force -d 'Replace the list if it is there'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -l json -d 'Say what was done as JSON'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from import" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from explain" -l config -d 'The list of servers [default: $XDG_CONFIG_HOME/lazaret/mcp-servers.json]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from explain" -l session -d 'The directory that servers may write in [default: a new one for each session]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from explain" -l policy -d 'A directory of *.cedar files that decide on calls [default: $XDG_CONFIG_HOME/lazaret/mcp-policy if it has any, else the built-in policy]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from explain" -l audit -d 'The audit log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from explain" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from explain" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from explain" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from status" -l json
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from status" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from trust" -l config -d 'The list of servers [default: $XDG_CONFIG_HOME/lazaret/mcp-servers.json]' -r -F
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from trust" -s h -l help -d 'Print help'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from trust" -s V -l version -d 'Print version'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "serve" -d 'Be one MCP server for the client: each real server in a sandbox of its own, each call under a policy'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "wrap" -d 'The same for a single server, without a file'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "import" -d 'Make our list of servers from another client\'s configuration'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "explain" -d 'Say what would be decided about a call, and by which rule'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "status" -d 'Show open sessions and their servers'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "trust" -d 'Accept the tools of a server as they are now'
+complete -c lazaret -n "__fish_lazaret_using_subcommand mcp; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -s h -l help -d 'Print help'
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -s V -l version -d 'Print version'
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and not __fish_seen_subcommand_from verify query tail stats show export rotate help" -f -a "verify" -d 'Check the hash chain over all files; names the first broken line'
@@ -209,7 +291,7 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_s
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l severity -d 'At least so grave: low, medium, high, critical' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l host -d 'About this host, or *.domain for all below a domain' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l path -d 'About this path, or anything below it' -r
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l tool -d 'Of a tool: events that name it, and all of its sandboxes' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l tool -d 'Of a tool (behind the proxy also SERVER/TOOL): events that name it, and all of its sandboxes' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l file -d 'The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l limit -d 'So many at most' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from query" -l reverse -d 'The newest first'
@@ -223,7 +305,7 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_s
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l severity -d 'At least so grave: low, medium, high, critical' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l host -d 'About this host, or *.domain for all below a domain' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l path -d 'About this path, or anything below it' -r
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l tool -d 'Of a tool: events that name it, and all of its sandboxes' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l tool -d 'Of a tool (behind the proxy also SERVER/TOOL): events that name it, and all of its sandboxes' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -l file -d 'The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -s n -l lines -d 'So many of the last events that are asked for' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from tail" -s f -l follow -d 'Go on with what arrives, also when the log is rotated'
@@ -237,7 +319,7 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_s
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l severity -d 'At least so grave: low, medium, high, critical' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l host -d 'About this host, or *.domain for all below a domain' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l path -d 'About this path, or anything below it' -r
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l tool -d 'Of a tool: events that name it, and all of its sandboxes' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l tool -d 'Of a tool (behind the proxy also SERVER/TOOL): events that name it, and all of its sandboxes' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l file -d 'The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l top -d 'So many hosts, paths, calls and tools at most' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from stats" -l json
@@ -254,7 +336,7 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_s
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l severity -d 'At least so grave: low, medium, high, critical' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l host -d 'About this host, or *.domain for all below a domain' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l path -d 'About this path, or anything below it' -r
-complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l tool -d 'Of a tool: events that name it, and all of its sandboxes' -r
+complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l tool -d 'Of a tool (behind the proxy also SERVER/TOOL): events that name it, and all of its sandboxes' -r
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l file -d 'The log [default: $XDG_STATE_HOME/lazaret/audit.jsonl]' -r -F
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l sqlite -d 'Write a database of SQLite' -r -F
 complete -c lazaret -n "__fish_lazaret_using_subcommand audit; and __fish_seen_subcommand_from export" -l csv -d 'Write comma-separated values; - is standard output' -r -F
@@ -312,34 +394,45 @@ complete -c lazaret -n "__fish_lazaret_using_subcommand launcher" -s h -l help -
 complete -c lazaret -n "__fish_lazaret_using_subcommand launcher" -s V -l version -d 'Print version'
 complete -c lazaret -n "__fish_lazaret_using_subcommand man" -s h -l help -d 'Print help'
 complete -c lazaret -n "__fish_lazaret_using_subcommand man" -s V -l version -d 'Print version'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "run" -d 'Run a command in a sandbox'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "srt" -d 'Run a command under the settings of srt (the same as when this program is called `srt`)'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "learn" -d 'Run a command, watch it, and write the smallest policy that would have sufficed'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "diff" -d 'Show what a run with --cow changed'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "commit" -d 'Apply what a run with --cow changed to the host'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "discard" -d 'Forget what a run with --cow changed'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "tool" -d 'Run registered tools; bar them and let them run again'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "doctor" -d 'Say what this host can enforce, and how to get the rest'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "mcp" -d 'Keep MCP servers in sandboxes, and their calls under a policy'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "policy" -d 'Check policies, print their schema or a built-in one'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "profile" -d 'List and show the built-in profiles'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "audit" -d 'Ask, follow, verify, rotate and export the audit log'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "metrics" -d 'Tell in numbers what sandboxes do, for Prometheus and others'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "bench" -d 'Measure start-up against bubblewrap, interleaved'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "launcher" -d 'Split off sandboxes for a program that uses lazaret as a library'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "man" -d 'Write the man pages into a directory'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool doctor mcp policy profile audit metrics bench completions launcher man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "run" -d 'Run a command in a sandbox'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "srt" -d 'Run a command under the settings of srt (the same as when this program is called `srt`)'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "learn" -d 'Run a command, watch it, and write the smallest policy that would have sufficed'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "diff" -d 'Show what a run with --cow changed'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "commit" -d 'Apply what a run with --cow changed to the host'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "discard" -d 'Forget what a run with --cow changed'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "tool" -d 'Run registered tools; bar them and let them run again'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "escalation" -d 'See and answer what MCP sessions ask a person'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "doctor" -d 'Say what this host can enforce, and how to get the rest'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "policy" -d 'Check policies, print their schema or a built-in one'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "profile" -d 'List and show the built-in profiles'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "mcp" -d 'Put every MCP server into a sandbox of its own, and every call under a policy'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "audit" -d 'Ask, follow, verify, rotate and export the audit log'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "metrics" -d 'Tell in numbers what sandboxes do, for Prometheus and others'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "bench" -d 'Measure start-up against bubblewrap, interleaved'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "launcher" -d 'Split off sandboxes for a program that uses lazaret as a library'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "man" -d 'Write the man pages into a directory'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and not __fish_seen_subcommand_from run srt learn diff commit discard tool escalation doctor policy profile mcp audit metrics bench completions launcher man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from tool" -f -a "list" -d 'List the registered tools, and what is quarantined'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from tool" -f -a "run" -d 'Run a registered tool in its sandbox; the result is JSON on standard output'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from tool" -f -a "quarantine" -d 'Bar a tool from running'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from tool" -f -a "release" -d 'Let a quarantined tool run again'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "import" -d 'Make our list of servers from another client\'s configuration'
-complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from policy" -f -a "check" -d 'Load and check a policy file'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from escalation" -f -a "list" -d 'List the questions that wait for an answer'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from escalation" -f -a "show" -d 'Show everything about a question'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from escalation" -f -a "approve" -d 'Let a call be made'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from escalation" -f -a "deny" -d 'Refuse a call'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from escalation" -f -a "watch" -d 'Show questions as they come, and answer them with single keys'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from policy" -f -a "check" -d 'Load and check a policy file, or policies for tool calls: a *.cedar file or a directory of them'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from policy" -f -a "schema" -d 'Print the JSON Schema, for editors'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from policy" -f -a "show" -d 'Print a built-in policy'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "list" -d 'List the built-in profiles'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from profile" -f -a "show" -d 'Print a profile'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "serve" -d 'Be one MCP server for the client: each real server in a sandbox of its own, each call under a policy'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "wrap" -d 'The same for a single server, without a file'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "import" -d 'Make our list of servers from another client\'s configuration'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "explain" -d 'Say what would be decided about a call, and by which rule'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "status" -d 'Show open sessions and their servers'
+complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from mcp" -f -a "trust" -d 'Accept the tools of a server as they are now'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "verify" -d 'Check the hash chain over all files; names the first broken line'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "query" -d 'Print the events that are asked for'
 complete -c lazaret -n "__fish_lazaret_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "tail" -d 'Print the last events, and those that arrive'

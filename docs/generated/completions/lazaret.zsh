@@ -366,64 +366,6 @@ _arguments "${_arguments_options[@]}" : \
 '--version[Print version]' \
 && ret=0
 ;;
-(mcp)
-_arguments "${_arguments_options[@]}" : \
-'-h[Print help]' \
-'--help[Print help]' \
-'-V[Print version]' \
-'--version[Print version]' \
-":: :_lazaret__subcmd__mcp_commands" \
-"*::: :->mcp" \
-&& ret=0
-
-    case $state in
-    (mcp)
-        words=($line[1] "${words[@]}")
-        (( CURRENT += 1 ))
-        curcontext="${curcontext%:*:*}:lazaret-mcp-command-$line[1]:"
-        case $line[1] in
-            (import)
-_arguments "${_arguments_options[@]}" : \
-'-o+[Where the list is written; - is standard output \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-servers.json\]]:FILE:_files' \
-'--output=[Where the list is written; - is standard output \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-servers.json\]]:FILE:_files' \
-'--name=[What the client is to call the proxy]:NAME:_default' \
-'--force[Replace the list if it is there]' \
-'--json[Say what was done as JSON]' \
-'-h[Print help]' \
-'--help[Print help]' \
-'-V[Print version]' \
-'--version[Print version]' \
-':file -- The client'\''s configuration:_files' \
-&& ret=0
-;;
-(help)
-_arguments "${_arguments_options[@]}" : \
-":: :_lazaret__subcmd__mcp__subcmd__help_commands" \
-"*::: :->help" \
-&& ret=0
-
-    case $state in
-    (help)
-        words=($line[1] "${words[@]}")
-        (( CURRENT += 1 ))
-        curcontext="${curcontext%:*:*}:lazaret-mcp-help-command-$line[1]:"
-        case $line[1] in
-            (import)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-(help)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-        esac
-    ;;
-esac
-;;
-        esac
-    ;;
-esac
-;;
 (policy)
 _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
@@ -557,6 +499,152 @@ _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
 (show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
+;;
+(mcp)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_lazaret__subcmd__mcp_commands" \
+"*::: :->mcp" \
+&& ret=0
+
+    case $state in
+    (mcp)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-mcp-command-$line[1]:"
+        case $line[1] in
+            (serve)
+_arguments "${_arguments_options[@]}" : \
+'--config=[The list of servers \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-servers.json\]]:FILE:_files' \
+'--session=[The directory that servers may write in \[default\: a new one for each session\]]:DIR:_files' \
+'--policy=[A directory of *.cedar files that decide on calls \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-policy if it has any, else the built-in policy\]]:DIR:_files' \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--http=[Serve streamable HTTP on a loopback address instead; port 0 takes a free one]:ADDRESS:_default' \
+'--token-file=[With --http\: the file with the bearer token; made if it is missing \[default\: in the state directory\]]:FILE:_files' \
+'*--allow-origin=[With --http\: also accept requests of pages from this origin]:ORIGIN:_default' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(wrap)
+_arguments "${_arguments_options[@]}" : \
+'--name=[The name under which policies and the log know it \[default\: the command'\''s\]]:NAME:_default' \
+'*--allow-write=[Let it write here as well]:PATH:_files' \
+'*--deny-read=[Hide this from it as well]:PATH:_files' \
+'*--allow=[Let it reach a host\: a name or *.domain]:HOST:_default' \
+'*--env=[Pass a variable through, or set it]:NAME[=VALUE]:_default' \
+'--session=[The directory that servers may write in \[default\: a new one for each session\]]:DIR:_files' \
+'--policy=[A directory of *.cedar files that decide on calls \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-policy if it has any, else the built-in policy\]]:DIR:_files' \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--warn[Where no sandbox can be had, run without one and say so]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'*::command -- The server'\''s command and its arguments:_default' \
+&& ret=0
+;;
+(import)
+_arguments "${_arguments_options[@]}" : \
+'-o+[Where the list is written; - is standard output \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-servers.json\]]:FILE:_files' \
+'--output=[Where the list is written; - is standard output \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-servers.json\]]:FILE:_files' \
+'--name=[What the client is to call the proxy]:NAME:_default' \
+'--force[Replace the list if it is there]' \
+'--json[Say what was done as JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':file -- The client'\''s configuration:_files' \
+&& ret=0
+;;
+(explain)
+_arguments "${_arguments_options[@]}" : \
+'--config=[The list of servers \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-servers.json\]]:FILE:_files' \
+'--session=[The directory that servers may write in \[default\: a new one for each session\]]:DIR:_files' \
+'--policy=[A directory of *.cedar files that decide on calls \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-policy if it has any, else the built-in policy\]]:DIR:_files' \
+'--audit=[The audit log \[default\: \$XDG_STATE_HOME/lazaret/audit.jsonl\]]:FILE:_files' \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':server:_default' \
+':tool:_default' \
+'::arguments -- The arguments of the call, a JSON object:_default' \
+&& ret=0
+;;
+(status)
+_arguments "${_arguments_options[@]}" : \
+'--json[]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(trust)
+_arguments "${_arguments_options[@]}" : \
+'--config=[The list of servers \[default\: \$XDG_CONFIG_HOME/lazaret/mcp-servers.json\]]:FILE:_files' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':server:_default' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__mcp__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-mcp-help-command-$line[1]:"
+        case $line[1] in
+            (serve)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(wrap)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(import)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(explain)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(status)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(trust)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
@@ -985,26 +1073,6 @@ esac
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
-(mcp)
-_arguments "${_arguments_options[@]}" : \
-":: :_lazaret__subcmd__help__subcmd__mcp_commands" \
-"*::: :->mcp" \
-&& ret=0
-
-    case $state in
-    (mcp)
-        words=($line[1] "${words[@]}")
-        (( CURRENT += 1 ))
-        curcontext="${curcontext%:*:*}:lazaret-help-mcp-command-$line[1]:"
-        case $line[1] in
-            (import)
-_arguments "${_arguments_options[@]}" : \
-&& ret=0
-;;
-        esac
-    ;;
-esac
-;;
 (policy)
 _arguments "${_arguments_options[@]}" : \
 ":: :_lazaret__subcmd__help__subcmd__policy_commands" \
@@ -1050,6 +1118,46 @@ _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
 (show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+(mcp)
+_arguments "${_arguments_options[@]}" : \
+":: :_lazaret__subcmd__help__subcmd__mcp_commands" \
+"*::: :->mcp" \
+&& ret=0
+
+    case $state in
+    (mcp)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:lazaret-help-mcp-command-$line[1]:"
+        case $line[1] in
+            (serve)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(wrap)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(import)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(explain)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(status)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(trust)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
@@ -1170,9 +1278,9 @@ _lazaret_commands() {
 'tool:Run registered tools; bar them and let them run again' \
 'escalation:See and answer what MCP sessions ask a person' \
 'doctor:Say what this host can enforce, and how to get the rest' \
-'mcp:Keep MCP servers in sandboxes, and their calls under a policy' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
+'mcp:Put every MCP server into a sandbox of its own, and every call under a policy' \
 'audit:Ask, follow, verify, rotate and export the audit log' \
 'metrics:Tell in numbers what sandboxes do, for Prometheus and others' \
 'bench:Measure start-up against bubblewrap, interleaved' \
@@ -1407,9 +1515,9 @@ _lazaret__subcmd__help_commands() {
 'tool:Run registered tools; bar them and let them run again' \
 'escalation:See and answer what MCP sessions ask a person' \
 'doctor:Say what this host can enforce, and how to get the rest' \
-'mcp:Keep MCP servers in sandboxes, and their calls under a policy' \
 'policy:Check policies, print their schema or a built-in one' \
 'profile:List and show the built-in profiles' \
+'mcp:Put every MCP server into a sandbox of its own, and every call under a policy' \
 'audit:Ask, follow, verify, rotate and export the audit log' \
 'metrics:Tell in numbers what sandboxes do, for Prometheus and others' \
 'bench:Measure start-up against bubblewrap, interleaved' \
@@ -1557,14 +1665,44 @@ _lazaret__subcmd__help__subcmd__man_commands() {
 (( $+functions[_lazaret__subcmd__help__subcmd__mcp_commands] )) ||
 _lazaret__subcmd__help__subcmd__mcp_commands() {
     local commands; commands=(
+'serve:Be one MCP server for the client\: each real server in a sandbox of its own, each call under a policy' \
+'wrap:The same for a single server, without a file' \
 'import:Make our list of servers from another client'\''s configuration' \
+'explain:Say what would be decided about a call, and by which rule' \
+'status:Show open sessions and their servers' \
+'trust:Accept the tools of a server as they are now' \
     )
     _describe -t commands 'lazaret help mcp commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__mcp__subcmd__explain_commands] )) ||
+_lazaret__subcmd__help__subcmd__mcp__subcmd__explain_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help mcp explain commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__mcp__subcmd__import_commands] )) ||
 _lazaret__subcmd__help__subcmd__mcp__subcmd__import_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret help mcp import commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__mcp__subcmd__serve_commands] )) ||
+_lazaret__subcmd__help__subcmd__mcp__subcmd__serve_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help mcp serve commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__mcp__subcmd__status_commands] )) ||
+_lazaret__subcmd__help__subcmd__mcp__subcmd__status_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help mcp status commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__mcp__subcmd__trust_commands] )) ||
+_lazaret__subcmd__help__subcmd__mcp__subcmd__trust_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help mcp trust commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__help__subcmd__mcp__subcmd__wrap_commands] )) ||
+_lazaret__subcmd__help__subcmd__mcp__subcmd__wrap_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret help mcp wrap commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__help__subcmd__metrics_commands] )) ||
 _lazaret__subcmd__help__subcmd__metrics_commands() {
@@ -1690,18 +1828,38 @@ _lazaret__subcmd__man_commands() {
 (( $+functions[_lazaret__subcmd__mcp_commands] )) ||
 _lazaret__subcmd__mcp_commands() {
     local commands; commands=(
+'serve:Be one MCP server for the client\: each real server in a sandbox of its own, each call under a policy' \
+'wrap:The same for a single server, without a file' \
 'import:Make our list of servers from another client'\''s configuration' \
+'explain:Say what would be decided about a call, and by which rule' \
+'status:Show open sessions and their servers' \
+'trust:Accept the tools of a server as they are now' \
 'help:Print this message or the help of the given subcommand(s)' \
     )
     _describe -t commands 'lazaret mcp commands' commands "$@"
 }
+(( $+functions[_lazaret__subcmd__mcp__subcmd__explain_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__explain_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp explain commands' commands "$@"
+}
 (( $+functions[_lazaret__subcmd__mcp__subcmd__help_commands] )) ||
 _lazaret__subcmd__mcp__subcmd__help_commands() {
     local commands; commands=(
+'serve:Be one MCP server for the client\: each real server in a sandbox of its own, each call under a policy' \
+'wrap:The same for a single server, without a file' \
 'import:Make our list of servers from another client'\''s configuration' \
+'explain:Say what would be decided about a call, and by which rule' \
+'status:Show open sessions and their servers' \
+'trust:Accept the tools of a server as they are now' \
 'help:Print this message or the help of the given subcommand(s)' \
     )
     _describe -t commands 'lazaret mcp help commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__help__subcmd__explain_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__help__subcmd__explain_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp help explain commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__mcp__subcmd__help__subcmd__help_commands] )) ||
 _lazaret__subcmd__mcp__subcmd__help__subcmd__help_commands() {
@@ -1713,10 +1871,50 @@ _lazaret__subcmd__mcp__subcmd__help__subcmd__import_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret mcp help import commands' commands "$@"
 }
+(( $+functions[_lazaret__subcmd__mcp__subcmd__help__subcmd__serve_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__help__subcmd__serve_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp help serve commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__help__subcmd__status_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__help__subcmd__status_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp help status commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__help__subcmd__trust_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__help__subcmd__trust_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp help trust commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__help__subcmd__wrap_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__help__subcmd__wrap_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp help wrap commands' commands "$@"
+}
 (( $+functions[_lazaret__subcmd__mcp__subcmd__import_commands] )) ||
 _lazaret__subcmd__mcp__subcmd__import_commands() {
     local commands; commands=()
     _describe -t commands 'lazaret mcp import commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__serve_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__serve_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp serve commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__status_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__status_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp status commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__trust_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__trust_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp trust commands' commands "$@"
+}
+(( $+functions[_lazaret__subcmd__mcp__subcmd__wrap_commands] )) ||
+_lazaret__subcmd__mcp__subcmd__wrap_commands() {
+    local commands; commands=()
+    _describe -t commands 'lazaret mcp wrap commands' commands "$@"
 }
 (( $+functions[_lazaret__subcmd__metrics_commands] )) ||
 _lazaret__subcmd__metrics_commands() {

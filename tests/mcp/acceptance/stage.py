@@ -134,8 +134,10 @@ class Stage:
         return self.file(f"{self.root}/log-{self.count}", "")
 
     def direct(self, server, person=None):
-        env = self.environment() | server.env
-        return self.keep(Peer(server.command, self.session, env, self.log(), self.suite.user, person))
+        peer = Peer(server.command, self.session, self.environment() | server.env, self.log(), self.suite.user, person)
+        # Some servers do not end when the client goes.
+        peer.farewell = 1.0
+        return self.keep(peer)
 
     def configure(self, servers=None, **top):
         """Writes the configuration; gives its path. `top`: what stands beside the servers."""
@@ -240,7 +242,7 @@ class Stage:
 
     def close(self):
         for peer in self.peers:
-            peer.close(5)
+            peer.close()
         for pid in self.processes():
             with contextlib.suppress(OSError):
                 os.kill(pid, 9)

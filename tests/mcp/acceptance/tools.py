@@ -80,7 +80,7 @@ def filesystem(shelf, stage):
         ("create_directory", {"path": f"{at}/deep/er"}),
         ("move_file", {"source": f"{at}/new.txt", "destination": f"{at}/deep/moved.txt"}),
         ("list_directory", {"path": at}),
-        ("list_directory_with_sizes", {"path": at, "sortBy": "size"}),
+        ("list_directory_with_sizes", {"path": at, "sortBy": "name"}),
         ("directory_tree", {"path": at}),
         ("search_files", {"path": at, "pattern": "**/*.txt"}),
         ("get_file_info", {"path": f"{at}/one.txt"}),

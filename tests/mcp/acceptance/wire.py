@@ -135,6 +135,7 @@ class Peer:
 
     def __init__(self, command, cwd, env, log, user=None, person=None):
         self.person, self.log = person or Person(), log
+        self.farewell = 10.0  # how long it may take to end when the client goes
         self.lines, self.notes, self.replies, self.strays = [], [], {}, []
         self.ended, self.changed, self.last = False, threading.Condition(), 0
         identity = {} if user is None or os.geteuid() != 0 else {"user": user, "group": user, "extra_groups": []}
@@ -277,14 +278,14 @@ class Peer:
             text = file.read().decode(errors="replace").strip().splitlines()
         return " | ".join(text[-3:])[-300:]
 
-    def close(self, patience=10.0):
+    def close(self):
         """Closes our end, as a client does; the exit status, or None if it had to be killed."""
         try:
             self.process.stdin.close()
         except OSError:
             pass
         try:
-            code = self.process.wait(patience)
+            code = self.process.wait(self.farewell)
         except subprocess.TimeoutExpired:
             code = None
             self.kill()

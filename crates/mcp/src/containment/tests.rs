@@ -312,7 +312,7 @@ impl Bed {
         let Containment::Sandboxed(params) = containment else { panic!() };
         let parent = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let environment = environment::environment(local, &parent);
-        let environment = environment::in_sandbox(environment, &params, &self.place);
+        let environment = environment::in_sandbox(environment, &params, &self.place, &[]);
         let start = Start { server: local, program: Path::new("/bin/sh"), environment: &environment };
         lower(&params, &self.place, &self.own, start)
     }
