@@ -246,3 +246,110 @@ fn clear(sessions: &Path) {
         let _ = fs::remove_dir(&internals);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new() -> Place {
+            let path = std::env::temp_dir().join(format!("lazaret-session-{}", uuid::Uuid::now_v7()));
+            fs::create_dir(&path).unwrap();
+            Place(path)
+        }
+
+        fn open(&self, directory: Option<&Path>) -> Result<Session, SessionError> {
+            Session::open(&self.0.join("state"), directory, [])
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_session_of_its_own_is_for_the_owner_alone_and_leaves_nothing() {
+        let place = Place::new();
+        let session = place.open(None).unwrap();
+        for directory in [session.directory(), session.escalations(), session.internals()] {
+            assert_eq!(mode(directory), 0o700, "{}", directory.display());
+        }
+        let internals = session.internals().to_owned();
+        drop(session);
+        assert!(!internals.exists());
+    }
+
+    #[test]
+    fn what_servers_wrote_stays() {
+        let place = Place::new();
+        let session = place.open(None).unwrap();
+        let file = session.directory().join("result");
+        fs::write(&file, "x").unwrap();
+        drop(session);
+        assert!(file.exists());
+    }
+
+    #[test]
+    fn a_given_directory_keeps_what_is_in_it_and_its_permissions() {
+        let place = Place::new();
+        let project = place.0.join("project");
+        fs::create_dir_all(project.join("escalations")).unwrap();
+        fs::write(project.join("escalations/mine"), "x").unwrap();
+        fs::set_permissions(&project, fs::Permissions::from_mode(0o755)).unwrap();
+        drop(place.open(Some(&project)).unwrap());
+        assert!(project.join("escalations/mine").exists());
+        assert_eq!(mode(&project), 0o755);
+    }
+
+    #[test]
+    fn sessions_on_one_directory_do_not_take_each_others_questions() {
+        let place = Place::new();
+        let project = place.0.join("project");
+        let (first, second) = (place.open(Some(&project)).unwrap(), place.open(Some(&project)).unwrap());
+        assert_eq!(mode(&project), 0o700);
+        let link = project.join("escalations");
+        assert_eq!(fs::read_link(&link).unwrap(), first.escalations());
+        drop(second);
+        assert!(link.exists() && first.escalations().exists());
+        drop(first);
+        assert!(fs::symlink_metadata(&link).is_err());
+    }
+
+    #[test]
+    fn our_own_state_is_no_session_directory_and_a_planted_link_is_not_followed() {
+        let place = Place::new();
+        drop(place.open(None).unwrap());
+        let within = place.0.join("state/sessions");
+        assert!(matches!(place.open(Some(&within)), Err(SessionError::InState { .. })));
+        let (victim, planted) = (place.0.join("victim"), place.0.join("planted"));
+        fs::create_dir(&victim).unwrap();
+        fs::set_permissions(&victim, fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink(&victim, &planted).unwrap();
+        assert!(matches!(make(&planted), Err(SessionError::NotDirectory { .. })));
+        assert_eq!(mode(&victim), 0o755);
+    }
+
+    #[test]
+    fn what_a_killed_session_left_is_cleared_by_the_next() {
+        let place = Place::new();
+        let session = place.open(None).unwrap();
+        let internals = session.internals().to_owned();
+        let mut status: Value = serde_json::from_slice(&fs::read(internals.join(STATUS)).unwrap()).unwrap();
+        // As if another process had made it that is gone.
+        status["startTicks"] = json!(1);
+        fs::write(internals.join(STATUS), status.to_string()).unwrap();
+        std::mem::forget(session);
+        drop(place.open(None).unwrap());
+        assert!(!internals.exists());
+    }
+}
