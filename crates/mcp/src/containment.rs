@@ -242,7 +242,7 @@ impl Common {
             }
             Containment::Sandboxed(params) => params,
         };
-        let environment = environment::in_sandbox(plain, &params, &self.place, &server.args);
+        let environment = environment::in_sandbox(plain, &params, &self.place, server);
         let start = Start { server, program: &program.program, environment: &environment };
         let lowered = lower(&params, &self.place, &self.own, start)?;
         notes.extend(lowered.notes);

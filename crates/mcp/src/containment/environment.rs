@@ -5,7 +5,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use lazaret_policy::schema::ParentProxy;
@@ -84,9 +84,15 @@ pub fn in_sandbox(
     plain: Vec<(OsString, OsString)>,
     params: &Params,
     place: &Place,
-    args: &[String],
+    server: &Local,
 ) -> Vec<(OsString, OsString)> {
-    let start_of_module = args.iter().any(|arg| arg == "-m" || arg == "-c");
+    let python = Path::new(&server.command)
+        .file_name()
+        .and_then(OsStr::to_str)
+        .is_some_and(|name| name.starts_with("python") || name.starts_with("pypy"));
+    // A script has its own directory in front of the path; a module has the working directory.
+    let options = server.args.iter().take_while(|arg| arg.starts_with('-'));
+    let start_of_module = python && options.into_iter().any(|arg| arg == "-m" || arg == "-c");
     let mut variables: BTreeMap<OsString, OsString> = plain.into_iter().collect();
     // npm reads its variables in any case.
     let has = |variables: &BTreeMap<OsString, OsString>, name: &str| {

@@ -312,7 +312,7 @@ impl Bed {
         let Containment::Sandboxed(params) = containment else { panic!() };
         let parent = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let environment = environment::environment(local, &parent);
-        let environment = environment::in_sandbox(environment, &params, &self.place, &[]);
+        let environment = environment::in_sandbox(environment, &params, &self.place, local);
         let start = Start { server: local, program: Path::new("/bin/sh"), environment: &environment };
         lower(&params, &self.place, &self.own, start)
     }
@@ -577,7 +577,7 @@ mod lowering {
                 panic!()
             };
             let plain = environment::environment(&local, &BTreeMap::new());
-            let all = environment::in_sandbox(plain, &params, &bed.place, &local.args);
+            let all = environment::in_sandbox(plain, &params, &bed.place, &local);
             all.into_iter().map(|(k, v)| (k.into_string().unwrap(), v.into_string().unwrap())).collect()
         };
         let off = variables("", &[]);
