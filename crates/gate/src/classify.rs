@@ -11,6 +11,7 @@ mod hosts;
 mod leaves;
 mod name_pattern;
 mod paths;
+mod patterns;
 mod protected;
 mod refusal;
 mod resolve;
@@ -35,6 +36,7 @@ use leaves::Leaf;
 use paths::{Keep, Reading, TextKind};
 use protected::{Touch, Watch};
 use resolve::{Resolved, resolve, tidied};
+use schema::{Budget, Schema};
 
 use crate::{
     call::Call,
@@ -43,13 +45,17 @@ use crate::{
 
 /// A call that refers to more than this is not judged.
 const MOST_FACTS: usize = 4096;
+/// How many names of files are looked at for one call.
+const MOST_LOOKS: usize = 200_000;
 /// How many directories among the arguments relative paths are tried against.
 const MOST_BASES: usize = 8;
 
 /// What the call is about, or why it is denied whatever the policy says.
 pub fn classify(call: &Call<'_>, surroundings: &Surroundings) -> Result<Facts, Refusal> {
-    arguments::check(&call.tool.input_schema, call.arguments)?;
-    let leaves = leaves::leaves(&call.tool.input_schema, call.arguments).map_err(Fault::from)?;
+    let budget = Budget::default();
+    let schema = Schema::new(&call.tool.input_schema, &budget);
+    arguments::check(schema, call.arguments)?;
+    let leaves = leaves::leaves(schema, call.arguments).map_err(Fault::from)?;
     let mut found = Findings::new(surroundings);
     match found.look(call, &leaves) {
         Ok(()) => Ok(found.facts),
@@ -64,11 +70,13 @@ struct Findings<'a> {
     facts: Facts,
     /// Directories that the call names, which others of its paths may be relative to.
     bases: Vec<PathBuf>,
+    /// How many more names of files may be looked at.
+    looks: usize,
 }
 
 impl<'a> Findings<'a> {
     fn new(surroundings: &'a Surroundings) -> Self {
-        Findings { surroundings, watch: None, facts: Facts::default(), bases: Vec::new() }
+        Findings { surroundings, watch: None, facts: Facts::default(), bases: Vec::new(), looks: MOST_LOOKS }
     }
 
     fn look(&mut self, call: &Call<'_>, leaves: &[Leaf<'_>]) -> Result<(), Fault> {
@@ -98,26 +106,40 @@ impl<'a> Findings<'a> {
             Unreadable::Host(fault) => Fault::Host { argument: name_of(&leaf.argument), fault },
             Unreadable::Path(fault) => Fault::Path { argument: name_of(&leaf.argument), fault },
         })?;
-        let kind = if found.hosts.is_empty() { TextKind::Other } else { TextKind::Url };
-        let is_file = !found.files.is_empty();
+        // `user@host:name` and `https:name` are names of files as well.
+        let is_url = !found.hosts.is_empty() && (leaf.roles.path.is_none() || leaf.text.contains("://"));
+        let mut kind = if is_url { TextKind::Url } else { TextKind::Other };
         for host in found.hosts {
             self.host(&leaf.argument, host)?;
         }
-        if is_file {
-            return Ok(found.files.into_iter().map(|path| Reading { path, keep: Keep::Always }).collect());
+        if !found.files.is_empty() {
+            kind = TextKind::Url;
+        }
+        if leaf.text.contains('{') && (leaf.roles.pattern || leaf.roles.path.is_some()) {
+            // Each part of such a pattern is a copy of the rest.
+            self.spend(leaf.text.len() / 4)?;
         }
         let home = self.surroundings.home.as_deref();
-        paths::readings(leaf.text, leaf.roles, home, kind)
-            .map_err(|fault| Fault::Path { argument: name_of(&leaf.argument), fault })
+        let mut readings: Vec<Reading> =
+            found.files.into_iter().map(|path| Reading { path, keep: Keep::Always }).collect();
+        let others = paths::readings(leaf.text, leaf.roles, home, kind)
+            .map_err(|fault| Fault::Path { argument: name_of(&leaf.argument), fault })?;
+        readings.extend(others);
+        Ok(readings)
     }
 
     fn path(&mut self, leaf: &Leaf<'_>, reading: &Reading, base: &Path, access: Access) -> Result<(), Fault> {
+        self.spend(1)?;
+        if reading.keep == Keep::Links {
+            return self.links(leaf, &reading.path, base, access);
+        }
         // Most words are no paths, and one look tells.
-        if reading.keep == Keep::IfReal && is_absent(base, &reading.path) {
+        if matches!(reading.keep, Keep::IfReal | Keep::IfBegun) && is_absent(base, &reading.path) {
             return Ok(());
         }
         let as_it_is = Some(reading.path.clone());
         for path in as_it_is.into_iter().chain(tidied(&reading.path)) {
+            self.spend(path.components().count())?;
             let resolved = match resolve(base, &path) {
                 Ok(resolved) => resolved,
                 // Text that was only tried as a path, and is none.
@@ -125,11 +147,11 @@ impl<'a> Findings<'a> {
                 Err(fault) => return Err(Fault::Path { argument: name_of(&leaf.argument), fault }),
             };
             let counts = match reading.keep {
-                Keep::Always => true,
+                Keep::Always | Keep::IfBegun => true,
                 Keep::IfRooted => {
                     resolved.is_rooted() || resolved.path == Path::new("/") && leaf.roles.path.is_some()
                 }
-                Keep::IfReal => {
+                Keep::IfReal | Keep::Links => {
                     resolved.exists() || !resolved.links.is_empty() || !resolved.path.starts_with(base)
                 }
             };
@@ -141,6 +163,32 @@ impl<'a> Findings<'a> {
                 self.resolved(&leaf.argument, leaf.text, &resolved, access)?;
             }
         }
+        Ok(())
+    }
+
+    /// Links in the session that the last name of a pattern may match: `l*/x` is about where they lead.
+    fn links(&mut self, leaf: &Leaf<'_>, path: &Path, base: &Path, access: Access) -> Result<(), Fault> {
+        let (Some(directory), Some(pattern)) = (path.parent(), path.file_name()) else { return Ok(()) };
+        let Ok(resolved) = resolve(base, directory) else { return Ok(()) };
+        // What lies outside is a fact as it is.
+        if !resolved.path.starts_with(&self.surroundings.session) {
+            return Ok(());
+        }
+        let Ok(entries) = std::fs::read_dir(&resolved.path) else { return Ok(()) };
+        for entry in entries.flatten() {
+            self.spend(1)?;
+            let name = entry.file_name();
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if is_link && patterns::may_match(&pattern.to_string_lossy(), &name.to_string_lossy()) {
+                let reading = Reading { path: directory.join(name), keep: Keep::IfReal };
+                self.path(leaf, &reading, base, access)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spend(&mut self, looks: usize) -> Result<(), Fault> {
+        self.looks = self.looks.checked_sub(looks).ok_or(Fault::TooLarge)?;
         Ok(())
     }
 

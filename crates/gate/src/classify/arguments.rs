@@ -10,32 +10,32 @@ use super::{
     schema::{Branches, Level, Schema, TooLarge, list, object},
 };
 
-/// How many steps one check may take: alternatives within alternatives multiply.
-const MOST_STEPS: usize = 200_000;
 const DEEPEST: usize = 160;
 const MOST_NAMES: usize = 30;
 
-pub(super) fn check(schema: &Value, arguments: &Map<String, Value>) -> Result<(), Fault> {
-    if says_nothing(schema) {
+pub(super) fn check(schema: Schema<'_>, arguments: &Map<String, Value>) -> Result<(), Fault> {
+    let root = schema.root;
+    if says_nothing(root) {
         return Ok(());
     }
-    if !describes_objects(schema) {
+    if !describes_objects(root) {
         return if arguments.is_empty() { Ok(()) } else { Err(Fault::NotAnObjectSchema) };
     }
-    let root = schema;
-    let schema = Schema::new(root);
-    let branches = schema.root()?;
+    let branches = schema.branches(&[root])?;
     let mut unknown = Unknown::default();
     unknown.look(&schema, &branches, arguments, Level::Top, "", 0)?;
     if !unknown.names.is_empty() {
         return Err(Fault::UnknownArguments { names: joined(&unknown.names), known: known(&branches) });
     }
-    Fitting { schema, steps: 0 }.fits(root, Given::Object(arguments), "", 0)
+    Fitting { schema }.fits(root, Given::Object(arguments), "", 0)
 }
 
 impl From<TooLarge> for Fault {
-    fn from(_: TooLarge) -> Self {
-        Fault::SchemaTooLarge
+    fn from(too_large: TooLarge) -> Self {
+        match too_large {
+            TooLarge::Schema => Fault::SchemaTooLarge,
+            TooLarge::Call => Fault::TooLarge,
+        }
     }
 }
 
@@ -92,7 +92,6 @@ fn known(branches: &Branches<'_>) -> String {
 #[derive(Default)]
 struct Unknown {
     names: Vec<String>,
-    steps: usize,
 }
 
 impl Unknown {
@@ -107,6 +106,7 @@ impl Unknown {
     ) -> Result<(), TooLarge> {
         let additional = branches.additional(level);
         for (name, value) in object {
+            schema.budget.spend(branches.cost())?;
             let described = match (branches.member(name), &additional) {
                 (Some(schemas), _) => schemas,
                 (None, Some(schemas)) => schemas.clone(),
@@ -131,9 +131,8 @@ impl Unknown {
         if !matches!(value, Value::Object(_) | Value::Array(_)) {
             return Ok(());
         }
-        self.steps += 1;
-        if depth > DEEPEST || self.steps > MOST_STEPS {
-            return Err(TooLarge);
+        if depth > DEEPEST {
+            return Err(TooLarge::Call);
         }
         let branches = schema.branches(described)?;
         match value {
@@ -141,8 +140,9 @@ impl Unknown {
                 self.look(schema, &branches, object, Level::Below, &format!("{}.", at()), depth)
             }
             Value::Array(array) => {
+                let elements = branches.elements();
                 for (index, element) in array.iter().enumerate() {
-                    let described = branches.element(index);
+                    let described = elements.at(index, schema.budget)?;
                     self.value(schema, &described, element, &|| format!("{}.{index}", at()), depth + 1)?;
                 }
                 Ok(())
@@ -155,7 +155,6 @@ impl Unknown {
 /// Kinds and required names.
 struct Fitting<'a> {
     schema: Schema<'a>,
-    steps: usize,
 }
 
 /// A value, or the arguments themselves, which are an object without being a value.
@@ -208,8 +207,8 @@ impl Given<'_> {
 impl<'a> Fitting<'a> {
     /// The first thing that does not fit.
     fn fits(&mut self, schema: &'a Value, given: Given<'_>, at: &str, depth: usize) -> Result<(), Fault> {
-        self.steps += 1;
-        if depth > DEEPEST || self.steps > MOST_STEPS {
+        self.schema.budget.spend(1)?;
+        if depth > DEEPEST {
             return Err(Fault::SchemaTooLarge);
         }
         let schema = match schema {
@@ -245,7 +244,7 @@ impl<'a> Fitting<'a> {
         for part in parts {
             match self.fits(part, given, at, depth + 1) {
                 Ok(()) => return Ok(()),
-                Err(Fault::SchemaTooLarge) => return Err(Fault::SchemaTooLarge),
+                Err(fault @ (Fault::SchemaTooLarge | Fault::TooLarge)) => return Err(fault),
                 // "or null" is how an optional one is written; what is wrong is wrong with the other.
                 Err(_) if part.get("type").is_some_and(|kind| kind == "null") => {}
                 Err(fault) => faults.push(fault),

@@ -4,6 +4,7 @@
 //! What git would *run* (hooks, filters, credential helpers) is not looked for: that runs in the server's sandbox.
 
 pub mod config;
+mod options;
 mod remotes;
 mod repository;
 
@@ -20,6 +21,7 @@ use crate::{
     call::Call,
     facts::{HostKind, PathFact},
 };
+use options::Said;
 use remotes::{Destination, Remotes};
 use repository::{Repository, Settings};
 
@@ -51,6 +53,13 @@ pub enum GitFault {
     Helper { helper: String },
     #[error("remote `{remote}` begins with `-` and would be taken for an option")]
     Option { remote: String },
+    #[error(
+        "option `{option}` can lead git to another place or have it run another program; leave it out, and name the \
+         remote"
+    )]
+    FreeOption { option: String },
+    #[error("its arguments name more than 64 addresses; make several calls of it")]
+    TooManyAddresses,
     #[error("the URL of remote `{remote}` is not text")]
     NotText { remote: String },
     #[error(
@@ -64,6 +73,8 @@ pub enum GitFault {
 }
 
 const MOST_REPOSITORIES: usize = 8;
+/// How many words of a command are looked through for what it does.
+const MOST_WORDS: usize = 64;
 
 /// Which way data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,11 +94,14 @@ impl Direction {
 
 /// What a call does with remotes.
 #[derive(Debug, Default)]
-struct Errand<'a> {
+struct Errand {
     directions: Vec<Direction>,
     /// The remote as it was given, with its argument.
-    remotes: Vec<(String, &'a str)>,
+    remotes: Vec<(String, String)>,
     every_remote: bool,
+    /// Addresses and words among arguments that are not for remotes: they come on top.
+    addresses: Vec<(String, String)>,
+    words: Vec<String>,
     /// The tool calls itself git's, or has an argument for a remote.
     is_git: bool,
     makes_repository: bool,
@@ -115,7 +129,7 @@ pub(super) fn connections(
     paths: &[PathFact],
     surroundings: &Surroundings,
 ) -> Result<Vec<Connection>, GitFault> {
-    let errand = Errand::of(call);
+    let mut errand = Errand::of(call);
     if errand.directions.is_empty() {
         return Ok(Vec::new());
     }
@@ -127,6 +141,7 @@ pub(super) fn connections(
     if !errand.is_git && repositories.is_empty() {
         return Ok(Vec::new());
     }
+    errand.look_at_options(call)?;
     let mut connections = Vec::new();
     for (argument, repository) in &repositories {
         let remotes = Remotes { settings: &repository.settings, repository: Some(repository) };
@@ -147,8 +162,8 @@ pub(super) fn connections(
     Ok(connections)
 }
 
-impl<'a> Errand<'a> {
-    fn of(call: &Call<'a>) -> Errand<'a> {
+impl Errand {
+    fn of(call: &Call<'_>) -> Errand {
         let mut errand = Errand::default();
         let mut name = words(&call.tool.name);
         let has_git = |words: &[String]| words.iter().any(|word| word == "git");
@@ -164,7 +179,9 @@ impl<'a> Errand<'a> {
                     ) =>
                 {
                     name.extend(
-                        texts(value).flat_map(|text| text.split_whitespace().take(4)).map(str::to_lowercase),
+                        texts(value)
+                            .flat_map(|text| text.split_whitespace().take(MOST_WORDS))
+                            .map(|word| word.trim_matches(['\'', '"']).to_lowercase()),
                     );
                 }
                 [one] if one == "all" && *value == Value::Bool(true) => errand.every_remote = true,
@@ -176,7 +193,7 @@ impl<'a> Errand<'a> {
                     if is_remote || is_address {
                         for text in texts(value).filter(|text| !text.is_empty()) {
                             if is_remote || remotes::is_address(text) {
-                                errand.remotes.push((format!("/{}", escaped(argument)), text));
+                                errand.remotes.push((format!("/{}", escaped(argument)), text.to_owned()));
                             }
                         }
                     }
@@ -187,6 +204,23 @@ impl<'a> Errand<'a> {
         }
         errand.choose(&name);
         errand
+    }
+
+    /// Arguments without a name that says more: options that lead elsewhere are refused, addresses are remotes.
+    fn look_at_options(&mut self, call: &Call<'_>) -> Result<(), GitFault> {
+        let mut said = Said { clones: self.makes_repository, ..Said::default() };
+        for (argument, value) in call.arguments {
+            let pointer = format!("/{}", escaped(argument));
+            // A remote has no blanks, so what has some may be more than one word for the server.
+            let several = || texts(value).any(|text| text.contains(char::is_whitespace));
+            if several() || !self.remotes.iter().any(|(known, _)| *known == pointer) {
+                said.look(&pointer, argument, value)?;
+            }
+        }
+        self.addresses = said.remotes;
+        self.words = said.words;
+        self.every_remote |= said.every_remote && self.directions.contains(&Direction::Fetch);
+        Ok(())
     }
 
     fn choose(&mut self, words: &[String]) {
@@ -290,13 +324,27 @@ impl<'a> Errand<'a> {
         for (argument, remote) in &self.remotes {
             let group = remotes.group(remote);
             match group.is_empty() {
-                true => chosen.push((argument.clone(), (*remote).to_owned())),
+                true => chosen.push((argument.clone(), remote.clone())),
                 false => chosen.extend(group.into_iter().map(|name| (argument.clone(), name))),
             }
         }
         if chosen.is_empty() {
             chosen.extend(remotes.default(direction).into_iter().map(|name| (at.to_owned(), name)));
         }
+        let names = if self.words.is_empty() { Vec::new() } else { remotes.names() };
+        let is_remote = |word: &&String| names.contains(word) || !remotes.group(word).is_empty();
+        for word in self.words.iter().filter(is_remote) {
+            let group = remotes.group(word);
+            let names = if group.is_empty() { vec![word.clone()] } else { group };
+            chosen.extend(names.into_iter().map(|name| (at.to_owned(), name)));
+        }
+        chosen.extend(self.addresses.iter().cloned());
+        let mut seen = Vec::new();
+        chosen.retain(|one| {
+            let is_new = !seen.contains(one);
+            seen.push(one.clone());
+            is_new
+        });
         chosen
     }
 }

@@ -4,6 +4,8 @@
 //! Programs read strange URLs differently. Where two readings would lead to two hosts there is no answer, and the
 //! call is refused.
 
+mod tokens;
+
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStringExt,
@@ -86,9 +88,20 @@ pub(super) fn read(text: &str, roles: Roles) -> Result<Readings, Unreadable> {
                 found = whole;
             }
         }
+        if found == Readings::default() && !text.trim().contains(char::is_whitespace) {
+            found.hosts = tokens::hosts(text);
+        }
         return Ok(found);
     }
-    let whole = read_one(text, roles, &mut found, 0);
+    let mut whole = read_one(text, roles, &mut found, 0);
+    if roles.url.is_none() && roles.host.is_none() {
+        let several = tokens::hosts(text);
+        // As one URL, several have white space where none may be.
+        if several.len() > 1 {
+            whole = Ok(());
+        }
+        found.hosts.extend(several);
+    }
     // A list in one string, which as a whole may be no URL at all.
     let urls: Vec<&str> = match roles.url.is_some() || roles.host.is_some() {
         true => text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|')).collect(),

@@ -8,7 +8,7 @@ use super::{
     words::{Roles, words},
 };
 
-const MOST: usize = 100_000;
+const MOST: usize = 20_000;
 
 pub(super) struct Leaf<'a> {
     /// A JSON pointer.
@@ -21,12 +21,12 @@ pub(super) struct Leaf<'a> {
 }
 
 pub(super) fn leaves<'a>(
-    schema: &Value,
+    schema: Schema<'_>,
     arguments: &'a Map<String, Value>,
 ) -> Result<Vec<Leaf<'a>>, TooLarge> {
-    let mut walk = Walk { schema: Schema::new(schema), leaves: Vec::new(), left: MOST };
+    let mut walk = Walk { schema, leaves: Vec::new(), left: MOST };
     let nobody = Owner { argument: String::new(), name: Vec::new(), roles: Roles::default() };
-    let described = [schema];
+    let described = [schema.root];
     walk.object(&nobody, arguments, &described, Level::Top)?;
     Ok(walk.leaves)
 }
@@ -55,10 +55,11 @@ impl<'s, 'a> Walk<'s, 'a> {
     ) -> Result<(), TooLarge> {
         let branches = self.schema.branches(described)?;
         for (name, value) in object {
+            self.schema.budget.spend(branches.cost())?;
             let declared = branches.member(name);
             let argument = format!("{}/{}", owner.argument, escaped(name));
-            if declared.is_none() {
-                // A name that nobody laid down is data: `{"files": {"/etc/passwd": "…"}}`.
+            if !branches.lists(name) {
+                // A name that nobody laid down, though a pattern may admit it, is data: `{"files": {"/etc/passwd": "…"}}`.
                 self.leaf(argument.clone(), name, owner.roles, owner.name.clone(), false)?;
             }
             let mut member = Owner { argument, name: words(name), roles: owner.roles };
@@ -91,10 +92,12 @@ impl<'s, 'a> Walk<'s, 'a> {
             }
             Value::Array(elements) => {
                 let branches = self.schema.branches(described)?;
+                let described = branches.elements();
                 for (index, element) in elements.iter().enumerate() {
                     let argument = format!("{}/{index}", owner.argument);
                     let element_owner = Owner { argument, name: owner.name.clone(), roles: owner.roles };
-                    self.value(element_owner, element, &branches.element(index), false)?;
+                    let described = described.at(index, self.schema.budget)?;
+                    self.value(element_owner, element, &described, false)?;
                 }
                 Ok(())
             }
@@ -111,7 +114,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         name: Vec<String>,
         top: bool,
     ) -> Result<(), TooLarge> {
-        self.left = self.left.checked_sub(1).ok_or(TooLarge)?;
+        self.left = self.left.checked_sub(1).ok_or(TooLarge::Call)?;
         self.leaves.push(Leaf { argument, text, roles, name, top });
         Ok(())
     }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
+    patterns::{self, Beginning},
     resolve::{LONGEST_PATH, PathFault},
     words::{Roles, Strength},
 };
@@ -21,8 +22,12 @@ pub(super) enum Keep {
     Always,
     /// When its first name exists: `/etc/x` does, `/help` does not.
     IfRooted,
+    /// When its first name exists, or it leads out of the directory it is relative to.
+    IfBegun,
     /// When it exists, or leads out of the directory it is relative to.
     IfReal,
+    /// The last name is a pattern, and links that it may match count.
+    Links,
 }
 
 /// All paths that a text may be.
@@ -40,9 +45,7 @@ pub(super) fn readings(
         return Ok(found.list);
     }
     match kind {
-        // `https://../../../etc/passwd` climbs out for who tidies it up as a path.
-        TextKind::Url if !text.contains("..") => {}
-        TextKind::Url => found.push(PathBuf::from(text), Keep::IfReal),
+        TextKind::Url => found.url(text, roles)?,
         TextKind::Other if roles.text => found.free_text(text)?,
         TextKind::Other if roles.pattern => found.pattern(text)?,
         TextKind::Other => found.name(text, roles)?,
@@ -64,10 +67,24 @@ struct Readings<'a> {
 
 impl Readings<'_> {
     fn push(&mut self, path: PathBuf, keep: Keep) {
-        let reading = Reading { path, keep };
-        if !self.list.contains(&reading) {
-            self.list.push(reading);
+        // Bytes are quicker to compare than the names of paths, and lists can be long.
+        let same = |it: &Reading| it.keep == keep && it.path.as_os_str() == path.as_os_str();
+        if !self.list.iter().any(same) {
+            self.list.push(Reading { path, keep });
         }
+    }
+
+    /// `https:` can be the name of a directory, and `https://../../../etc/passwd` climbs out for who tidies it up as a
+    /// path.
+    fn url(&mut self, text: &str, roles: Roles) -> Result<(), PathFault> {
+        let named = roles.path.is_some();
+        self.push(PathBuf::from(text), if named { Keep::IfBegun } else { Keep::IfReal });
+        if named {
+            let separates = |c: char| matches!(c, ',' | ';' | '|' | '\'' | '"') || c.is_whitespace();
+            let parts = text.split(separates).filter(|part| !part.is_empty() && *part != text);
+            parts.filter(|part| !part.contains("://")).try_for_each(|part| self.part(part, roles))?;
+        }
+        Ok(())
     }
 
     /// Only when the whole text is an absolute path, one from home, or one upwards.
@@ -86,43 +103,34 @@ impl Readings<'_> {
         Ok(())
     }
 
-    /// `/etc/*.conf` is about `/etc`.
+    /// About the directory that it begins in, as far up as it leads.
     fn pattern(&mut self, text: &str) -> Result<(), PathFault> {
         let text = text.trim().trim_start_matches('!');
-        let rooted = text.starts_with(['/', '~']);
-        if !rooted && !text.split('/').any(|name| name == "..") {
+        if text.len() > LONGEST_PATH || text.contains('\0') {
             return Ok(());
         }
-        let plain = text.split('/').take_while(|name| !name.contains(['*', '?', '[', '{', '(']));
-        let plain: Vec<&str> = plain.collect();
-        let mut directory = plain.join("/");
-        if directory.is_empty() && text.starts_with('/') {
-            directory.push('/');
-        }
-        if directory.len() <= LONGEST_PATH && !directory.contains('\0') {
-            match directory.starts_with('~') {
-                true if directory == "~" || directory.starts_with("~/") => self.below_home(&directory)?,
-                true => return Err(PathFault::OtherHome),
-                false if text.starts_with('/') => self.push(PathBuf::from(directory), Keep::IfRooted),
-                false => self.push(PathBuf::from(directory), Keep::IfReal),
+        for Beginning { directory, ups, through } in patterns::beginnings(text)? {
+            let rooted = directory.starts_with('/');
+            if directory == "~" || directory.starts_with("~/") {
+                self.below_home(&directory)?;
+            } else if names_user(&directory) {
+                return Err(PathFault::OtherHome);
+            } else if !directory.is_empty() || text.split('/').any(|name| name == "..") {
+                let keep = if rooted { Keep::IfRooted } else { Keep::IfReal };
+                self.push(PathBuf::from(&directory), keep);
+            }
+            if let Some(through) = through {
+                self.push(Path::new(&directory).join(through), Keep::Links);
+            }
+            if ups > 0 {
+                let mut up = PathBuf::from(directory);
+                up.extend(std::iter::repeat_n("..", ups));
+                self.push(up, Keep::IfReal);
             }
         }
-        // Behind a wildcard `..` leads to the parents of whatever matched.
-        let (mut depth, mut lowest) = (0_i32, 0_i32);
-        for name in text.split('/').skip(plain.len()) {
-            depth += match name {
-                ".." => -1,
-                // Also stands for no directory at all.
-                "" | "." | "**" => 0,
-                _ => 1,
-            };
-            lowest = lowest.min(depth);
-        }
-        let ups = lowest.unsigned_abs() as usize;
-        if ups > 0 {
-            let mut up = PathBuf::from(plain.join("/"));
-            up.extend(std::iter::repeat_n("..", ups));
-            self.push(up, Keep::IfReal);
+        // For who knows no patterns it is a name.
+        if !text.starts_with(['/', '~']) && !text.contains("..") {
+            self.push(PathBuf::from(text), Keep::IfReal);
         }
         Ok(())
     }
@@ -160,15 +168,19 @@ impl Readings<'_> {
         if trimmed != text {
             self.push(PathBuf::from(text), if named { Keep::Always } else { Keep::IfReal });
         }
-        if named || !prose {
+        if named && patterns::has_groups(trimmed) {
+            self.pattern(trimmed)?;
+        }
+        if named {
+            self.list(trimmed, roles)?;
+        } else if !prose {
             self.parts(trimmed)?;
         }
         Ok(())
     }
 
-    /// Lists in one text (`/a,/b`, `/a:/b`) and options (`--file=/a`): each part that begins like a path.
+    /// Options and lists in an argument that need not be about paths: each further part that begins like one.
     fn parts(&mut self, text: &str) -> Result<(), PathFault> {
-        let separates = |c: char| matches!(c, ',' | ';' | ':' | '=' | '|' | '\'' | '"') || c.is_whitespace();
         for part in text.split(separates).skip(1) {
             if part.starts_with('/') {
                 self.push(PathBuf::from(part), Keep::IfRooted);
@@ -177,6 +189,35 @@ impl Readings<'_> {
             } else if part.starts_with("../") {
                 self.push(PathBuf::from(part), Keep::IfReal);
             }
+        }
+        Ok(())
+    }
+
+    /// Lists in one text (`/a,/b`, `a b`, `["a"]`) in an argument for paths: each part that is absolute, from home, or
+    /// there.
+    fn list(&mut self, text: &str, roles: Roles) -> Result<(), PathFault> {
+        let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        if inner.is_some()
+            && let Ok(names) = serde_json::from_str::<Vec<serde_json::Value>>(text)
+        {
+            // Written with escapes, a name is not found by splitting.
+            names.iter().filter_map(|name| name.as_str()).try_for_each(|name| self.part(name, roles))?;
+        }
+        let inner = inner.unwrap_or(text);
+        let parts = inner.split(separates).map(str::trim).filter(|part| !part.is_empty() && *part != text);
+        parts.into_iter().try_for_each(|part| self.part(part, roles))
+    }
+
+    fn part(&mut self, part: &str, roles: Roles) -> Result<(), PathFault> {
+        if part.starts_with('/') {
+            let certain = roles.path == Some(Strength::Certain);
+            self.push(PathBuf::from(part), if certain { Keep::Always } else { Keep::IfRooted });
+        } else if part == "~" || part.starts_with("~/") {
+            self.below_home(part)?;
+        } else if names_user(part) {
+            return Err(PathFault::OtherHome);
+        } else {
+            self.push(PathBuf::from(part), Keep::IfReal);
         }
         Ok(())
     }
@@ -193,6 +234,16 @@ impl Readings<'_> {
         self.push(PathBuf::from(text), Keep::IfReal);
         Ok(())
     }
+}
+
+/// What stands between the paths of a list, and before the value of an option.
+fn separates(c: char) -> bool {
+    matches!(c, ',' | ';' | ':' | '=' | '|' | '\'' | '"' | '`') || c.is_whitespace()
+}
+
+/// `~user`.
+fn names_user(text: &str) -> bool {
+    text.strip_prefix('~').is_some_and(|name| name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic()))
 }
 
 /// `$HOME/x`, `${HOME}`.

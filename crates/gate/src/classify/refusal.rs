@@ -28,6 +28,8 @@ pub enum Fault {
     NotAnObjectSchema,
     #[error("The schema of the tool is too deep or too large to check arguments against.")]
     SchemaTooLarge,
+    #[error("The arguments are too large to check; make several calls of it.")]
+    TooLarge,
     #[error(
         "Argument `{argument}` leads to a protected place ({what}). No policy can allow this; do not try again."
     )]
@@ -55,6 +57,7 @@ impl Fault {
             Fault::MissingArguments { .. } | Fault::WrongType { .. } => Rule::INVALID_ARGUMENT,
             Fault::Protected { .. } | Fault::HoldsProtected { .. } => Rule::PROTECTED_PATH,
             Fault::SchemaTooLarge
+            | Fault::TooLarge
             | Fault::Path { .. }
             | Fault::Host { .. }
             | Fault::Git(_)

@@ -41,6 +41,8 @@ pub enum PathFault {
     NoHome,
     #[error("it begins with a variable that only a shell could replace; write the whole path")]
     Variable,
+    #[error("it is a pattern whose groups can lead to too many places; write several patterns, or the paths")]
+    Pattern,
     #[error("it is a file: URL of another machine or a broken one; write the path itself")]
     FileUrl,
     #[error("`{at}` on its way cannot be looked at ({errno}); use a path that can be read", at = at.display())]

@@ -1,16 +1,42 @@
 //! Reads a tool's `inputSchema` as far as the names and kinds of arguments go: `$ref` within the schema, `allOf`,
 //! `anyOf`, `oneOf` and their like are looked through. The schema comes from the server, so every walk is bounded.
 
+use std::{borrow::Cow, cell::Cell};
+
 use serde_json::{Map, Value};
 
 use super::name_pattern::NamePattern;
 
+/// How many steps all walks for one call may take together: the elements of a list multiply with the alternatives
+/// that each of them has.
+const MOST_STEPS: usize = 200_000;
 const MOST_BRANCHES: usize = 512;
 const DEEPEST: usize = 48;
 
-/// A schema is deeper or wider than we look.
+/// Deeper or wider than we look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooLarge;
+pub(super) enum TooLarge {
+    Schema,
+    /// The arguments, or they and the schema together.
+    Call,
+}
+
+/// What is left of the steps for one call.
+#[derive(Debug)]
+pub(super) struct Budget(Cell<usize>);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget(Cell::new(MOST_STEPS))
+    }
+}
+
+impl Budget {
+    pub fn spend(&self, steps: usize) -> Result<(), TooLarge> {
+        self.0.set(self.0.get().checked_sub(steps).ok_or(TooLarge::Call)?);
+        Ok(())
+    }
+}
 
 /// Everything that may describe one value.
 #[derive(Debug, Default)]
@@ -31,16 +57,13 @@ struct Branch<'a> {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Schema<'a> {
-    root: &'a Value,
+    pub root: &'a Value,
+    pub budget: &'a Budget,
 }
 
 impl<'a> Schema<'a> {
-    pub fn new(root: &'a Value) -> Self {
-        Schema { root }
-    }
-
-    pub fn root(&self) -> Result<Branches<'a>, TooLarge> {
-        self.branches(&[self.root])
+    pub fn new(root: &'a Value, budget: &'a Budget) -> Self {
+        Schema { root, budget }
     }
 
     pub fn branches(&self, schemas: &[&'a Value]) -> Result<Branches<'a>, TooLarge> {
@@ -59,6 +82,7 @@ impl<'a> Schema<'a> {
         depth: usize,
         found: &mut Branches<'a>,
     ) -> Result<(), TooLarge> {
+        self.budget.spend(1)?;
         let schema = match schema {
             Value::Bool(true) => {
                 found.anything = true;
@@ -71,7 +95,7 @@ impl<'a> Schema<'a> {
             return Ok(());
         }
         if depth > DEEPEST || found.all.len() >= MOST_BRANCHES {
-            return Err(TooLarge);
+            return Err(TooLarge::Schema);
         }
         found.all.push(Branch { schema, mandatory });
         if let Some(reference) = schema.get("$ref") {
@@ -121,6 +145,20 @@ impl<'a> Branches<'a> {
         (!schemas.is_empty()).then_some(schemas)
     }
 
+    /// How many steps looking for one member takes.
+    pub fn cost(&self) -> usize {
+        let patterns = |branch: &Branch<'_>| object(branch.schema, "patternProperties").map_or(0, Map::len);
+        self.all.iter().map(|branch| 1 + patterns(branch)).sum()
+    }
+
+    /// Is the name itself laid down, and not only admitted by a pattern?
+    pub fn lists(&self, name: &str) -> bool {
+        let lists = |branch: &Branch<'_>| {
+            object(branch.schema, "properties").is_some_and(|properties| properties.contains_key(name))
+        };
+        self.all.iter().any(lists)
+    }
+
     /// What members that nothing declares must be. None when there can be none.
     ///
     /// A missing `additionalProperties` counts as `false` where members are listed, and always at the top.
@@ -148,8 +186,16 @@ impl<'a> Branches<'a> {
         self.all.iter().any(|branch| lists(branch, "properties") || lists(branch, "patternProperties"))
     }
 
-    /// What the element of an array must be.
-    pub fn element(&self, index: usize) -> Vec<&'a Value> {
+    /// What each element of an array must be.
+    pub fn elements(&self) -> Elements<'_, 'a> {
+        let of_its_own = |branch: &Branch<'a>| {
+            list(branch.schema, "prefixItems").len().max(list(branch.schema, "items").len())
+        };
+        let own = self.all.iter().map(of_its_own).max().unwrap_or_default();
+        Elements { branches: self, own, rest: self.element(usize::MAX) }
+    }
+
+    fn element(&self, index: usize) -> Vec<&'a Value> {
         let mut schemas = Vec::new();
         for Branch { schema, .. } in &self.all {
             let first = list(schema, "prefixItems");
@@ -181,6 +227,24 @@ impl<'a> Branches<'a> {
 
     pub fn formats(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.all.iter().filter_map(|branch| branch.schema.get("format").and_then(Value::as_str))
+    }
+}
+
+/// The first elements may each have schemas of their own; those of the rest are found once for all.
+pub(super) struct Elements<'b, 'a> {
+    branches: &'b Branches<'a>,
+    own: usize,
+    rest: Vec<&'a Value>,
+}
+
+impl<'a> Elements<'_, 'a> {
+    pub fn at(&self, index: usize, budget: &Budget) -> Result<Cow<'_, [&'a Value]>, TooLarge> {
+        if index >= self.own {
+            budget.spend(1)?;
+            return Ok(Cow::Borrowed(&self.rest));
+        }
+        budget.spend(self.branches.all.len())?;
+        Ok(Cow::Owned(self.branches.element(index)))
     }
 }
 

@@ -418,6 +418,135 @@ fn too_many_files_in_one_call_are_refused() {
     assert_eq!(world.rule("read_files", json!({"paths": many})), Rule::UNDECIDABLE);
 }
 
+fn with_schema(world: &World, schema: Value, arguments: Value) -> Result<Facts, Refusal> {
+    let tool = Tool { input_schema: schema, ..tool_named("read_file") };
+    let call = Call { tool: &tool, arguments: arguments.as_object().expect("is an object") };
+    classify(&call, &world.surroundings)
+}
+
+#[test]
+fn many_elements_with_many_alternatives_are_refused_before_they_take_long() {
+    let world = World::new("steps");
+    let alternatives: Vec<Value> =
+        (0..450).map(|index| json!({"type": "string", "title": index.to_string()})).collect();
+    let schema = json!({"type": "object", "properties": {"x": {"items": {"anyOf": alternatives}}}});
+    let begun = std::time::Instant::now();
+    let refusal = with_schema(&world, schema.clone(), json!({"x": vec!["word"; 20_000]}));
+    let refusal = refusal.expect_err("is refused");
+    assert_eq!((refusal.fault.rule(), *refusal.fault), (Rule::UNDECIDABLE, Fault::TooLarge));
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    assert!(with_schema(&world, schema, json!({"x": vec!["word"; 100]})).is_ok());
+    // Large, but plain.
+    let schema = json!({"type": "object", "properties": {"x": {"items": {"type": "number"}}}});
+    assert!(with_schema(&world, schema, json!({"x": vec![1; 50_000]})).is_ok());
+    assert_eq!(world.rule("read_file", json!({"x": vec!["word"; 20_001]})), Rule::UNDECIDABLE);
+}
+
+#[test]
+fn long_lists_of_names_are_refused_before_they_take_long() {
+    let world = World::new("looks");
+    let list: String = (0..700).map(|index| format!("{index:x} ")).collect();
+    let begun = std::time::Instant::now();
+    let refusal = world.call("read_file", json!({"target": vec![list; 2000]})).expect_err("is refused");
+    assert_eq!(refusal.fault.rule(), Rule::UNDECIDABLE);
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn patterns_lead_through_links_and_braces() {
+    let world = World::new("globs");
+    symlink("/etc", world.session().join("link")).expect("a link can be made");
+    let outside = |name: &str, text: &str, path: &str| {
+        let paths = world.paths("search_files", json!({name: text}));
+        assert!(paths.contains(&at(path, Outside, Read)), "{text}: {paths:?}");
+    };
+    outside("pattern", "link/*", "/etc");
+    outside("glob", "./link/**/*.conf", "/etc");
+    outside("include", "!link/*", "/etc");
+    outside("pattern", "lin?/*", "/etc");
+    outside("pattern", "./*/passwd", "/etc");
+    outside("pattern", "l[i]nk/{a,b}*", "/etc");
+    assert_eq!(world.paths("search_files", json!({"pattern": "s*/passwd"})), []);
+    outside("pattern", "{/etc,/root}/*", "/etc");
+    outside("pattern", "{link,sub}/*", "/etc");
+    outside("path", "{/etc,x}/*", "/etc");
+    let up = format!("{}etc/passwd", "{..,x}/".repeat(2));
+    assert_eq!(world.rule("search_files", json!({"pattern": up})), Rule::PROTECTED_PATH);
+    for text in ["@(/etc)/*", "+(../)etc/*", &"{a,b}/".repeat(12)] {
+        assert_eq!(world.rule("search_files", json!({"pattern": text})), Rule::UNDECIDABLE, "{text}");
+    }
+    assert_eq!(world.paths("search_files", json!({"pattern": "{src,lib}/**/*.{rs,toml}"})), []);
+    assert_eq!(world.paths("search_files", json!({"pattern": "\\d{2}/\\w+(a|b)"})), []);
+}
+
+#[test]
+fn a_url_in_an_argument_for_paths_is_tried_as_a_path() {
+    let world = World::new("url-path");
+    let argument = json!({"path": "https://good.example/passwd"});
+    assert_eq!(world.paths("read_file", argument.clone()), []);
+    fs::create_dir(world.session().join("https:")).expect("a directory can be made");
+    let new = at(&format!("{SANDBOX}/https:/good.example/passwd"), Session, Write);
+    assert_eq!(world.paths("write_file", argument.clone()), [new]);
+    symlink("/etc", world.session().join("https:/good.example")).expect("a link can be made");
+    for name in ["path", "x"] {
+        let facts = world.facts("read_file", json!({name: "https://good.example/passwd"}));
+        assert_eq!(facts.paths[0].resolved, Path::new("/etc/passwd"));
+        assert_eq!(facts.hosts[0].host, "good.example");
+    }
+    let both = world.facts("read_file", json!({"path": "git@good.example:x"}));
+    assert_eq!((both.paths.len(), both.hosts.len()), (1, 1));
+}
+
+#[test]
+fn relative_paths_of_a_list_in_one_text_count_when_they_are_there() {
+    let world = World::new("lists");
+    symlink("/etc", world.session().join("link")).expect("a link can be made");
+    for text in [
+        "a.txt,link/passwd",
+        "a.txt link/passwd",
+        "a.txt\nlink/passwd",
+        "a.txt;link/passwd",
+        "a.txt:link/passwd",
+        "link/passwd a.txt",
+        "[\"link/passwd\"]",
+        "[\"li\\u006ek/passwd\"]",
+        "['a.txt', 'link/passwd']",
+        "[link/passwd]",
+        "a.txt,/etc/passwd",
+        "https://good.example/x link/passwd",
+    ] {
+        let paths = world.paths("read_files", json!({"paths": text}));
+        assert!(paths.contains(&at("/etc/passwd", Outside, Read)), "{text}: {paths:?}");
+    }
+    assert!(world.paths("read_files", json!({"paths": "a ~/x"})).contains(&at("home/x", Outside, Read)));
+    assert_eq!(world.rule("read_files", json!({"paths": "a.txt ~root/x"})), Rule::UNDECIDABLE);
+    for text in ["app/[id]/page.tsx", "app/(..)photo/page.tsx", "my file.txt"] {
+        let paths = world.paths("read_files", json!({"paths": text}));
+        assert!(paths.iter().all(|(_, place, _)| *place == Session), "{text}: {paths:?}");
+    }
+}
+
+#[test]
+fn names_that_a_pattern_of_the_schema_admits_are_data() {
+    let world = World::new("keys");
+    let outside = world.root.join("other/file");
+    let outside = outside.to_str().expect("is text");
+    for members in [
+        json!({"patternProperties": {"^.*$": {"type": "string"}}}),
+        json!({"additionalProperties": {"type": "string"}}),
+    ] {
+        let schema = json!({"type": "object", "properties": {"files": members}});
+        let facts = with_schema(&world, schema, json!({"files": {outside: "x"}})).expect("is no refusal");
+        assert_eq!(facts.paths.first().map(|fact| fact.resolved.as_path()), Some(Path::new(outside)));
+    }
+    let schema = json!({"type": "object", "patternProperties": {".*": {"type": "string"}}});
+    let facts = with_schema(&world, schema, json!({outside: "x"})).expect("is no refusal");
+    assert!(facts.paths.iter().any(|fact| fact.resolved == Path::new(outside)), "{facts:?}");
+    let schema = json!({"type": "object", "properties": {"a.txt": {"type": "string"}}});
+    let facts = with_schema(&world, schema, json!({"a.txt": "x"})).expect("is no refusal");
+    assert!(facts.paths.is_empty(), "a name that the schema lays down is none: {facts:?}");
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let text = prop_oneof![".{0,20}", "[/~.a-z:@]{0,20}", "(https?|file|ssh)://[a-z@:/.%\\\\]{0,15}"];
     let leaf = prop_oneof![text.prop_map(Value::from), any::<i32>().prop_map(Value::from), Just(Value::Null)];

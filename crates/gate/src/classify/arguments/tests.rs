@@ -2,9 +2,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::classify::schema::Budget;
 
 fn outcome(schema: Value, arguments: Value) -> Result<(), Fault> {
-    check(&schema, arguments.as_object().expect("arguments are an object"))
+    check(Schema::new(&schema, &Budget::default()), arguments.as_object().expect("arguments are an object"))
 }
 
 fn message(schema: Value, arguments: Value) -> String {

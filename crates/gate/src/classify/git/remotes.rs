@@ -259,6 +259,11 @@ fn scp_host(url: &str) -> Option<&str> {
     (!before.contains('/')).then(|| before.rsplit('@').next().unwrap_or_default())
 }
 
+/// Is it `[user@]host:path`, with something on both sides?
+pub(super) fn is_scp(text: &str) -> bool {
+    scp_host(text).is_some_and(|host| !host.is_empty()) && !text.ends_with(':')
+}
+
 /// Is it a URL, a path or a helper's address, and not a remote's name?
 pub(super) fn is_address(text: &str) -> bool {
     text.contains("://")

@@ -261,3 +261,71 @@ fn any_configuration_is_read_or_refused() {
     fs::write(&config, b"[remote \"origin\"]\nurl = https://\xff.example/").expect("can be written");
     assert!(classify(&call, &world.surroundings).is_err());
 }
+
+#[test]
+fn options_that_lead_elsewhere_are_refused_in_any_argument() {
+    let world = repository("options", "[remote \"origin\"]\n url = https://good.example/x\n");
+    for arguments in [
+        json!({"args": ["-c", "remote.origin.url=https://evil.example/x"]}),
+        json!({"args": "-cremote.origin.url=https://evil.example/x origin"}),
+        json!({"branch": "--repo=https://evil.example/x"}),
+        json!({"branch": "--rep=https://evil.example/x"}),
+        json!({"refspec": "main --receive-pack=/tmp/x"}),
+        json!({"options": {"more": ["'--exec=/tmp/x'"]}}),
+        json!({"command": "push --upload-pack=x"}),
+        json!({"flags": "--config-env=http.proxy=X"}),
+        json!({"branch": "ext::sh -c x"}),
+        json!({"remote": "origin --repo=https://evil.example/x"}),
+        json!({"args": (0..65).map(|index| format!("h{index}.example:x")).collect::<Vec<_>>()}),
+    ] {
+        let mut arguments = arguments;
+        arguments["repo_path"] = json!("repo");
+        refused(&world, "git_push", arguments.clone());
+    }
+    refused(&world, "git", json!({"repo_path": "repo", "args": "-c a=b -c c=d -c e=f 'push'"}));
+    refused(&world, "git_clone", json!({"url": "https://good.example/x", "args": ["-u", "x"]}));
+    for arguments in [
+        json!({"repo_path": "repo", "args": ["-u", "--force", "--tags"]}),
+        json!({"repo_path": "repo", "message": "-c is an option"}),
+    ] {
+        assert_eq!(hosts(&world, "git_push", arguments), [push("good.example")]);
+    }
+}
+
+#[test]
+fn addresses_in_any_argument_come_on_top_of_the_remote() {
+    let world = repository(
+        "addresses",
+        "[remote \"origin\"]\n url = https://good.example/x\n[remote \"two\"]\n url = https://two.example/x\n\
+         [branch \"main\"]\n remote = origin\n",
+    );
+    let pushed = |arguments: Value| {
+        let mut arguments = arguments;
+        arguments["repo_path"] = json!("repo");
+        let found = hosts(&world, "git_push", arguments);
+        assert!(found.contains(&push("good.example")), "{found:?}");
+        found
+    };
+    for arguments in [
+        json!({"args": ["evil.example:x", "main:main"]}),
+        json!({"args": "git@evil.example:x main"}),
+        json!({"branch": "https://evil.example/x"}),
+        json!({"refspec": "evil.example:x"}),
+        json!({"options": ["--force", "ssh://evil.example/x"]}),
+    ] {
+        let found = pushed(arguments.clone());
+        assert!(found.contains(&push("evil.example")), "{arguments}: {found:?}");
+        assert!(!found.contains(&push("main")), "{arguments}: {found:?}");
+    }
+    assert!(pushed(json!({"args": "push -o x evilhost:x"})).contains(&push("evilhost")));
+    assert!(pushed(json!({"args": "evilhost:x"})).contains(&push("evilhost")));
+    assert!(pushed(json!({"args": ["push", "two"]})).contains(&push("two.example")));
+    for arguments in [
+        json!({"args": ["push", "--force", "origin", "main:main"]}),
+        json!({"refspec": "HEAD:main"}),
+        json!({"refspec": "v1.0:v1.0"}),
+        json!({"branch": "main"}),
+    ] {
+        assert_eq!(pushed(arguments), [push("good.example")]);
+    }
+}

@@ -166,3 +166,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_value_of_nothing_but_urls_names_hosts_without_a_telling_name() {
+    let hosts = |text: &str, roles: Roles| -> Vec<String> {
+        read(text, roles).expect("can be told").hosts.into_iter().map(|found| found.host).collect()
+    };
+    let plain = Roles::default();
+    for text in [
+        "\u{a0}https://evil.example",
+        "\u{200b}\u{feff} https://evil.example/x",
+        "https:evil.example",
+        "HTTPS:/evil.example",
+        "--url=https://evil.example",
+        "--url https://evil.example",
+        "<https://evil.example>",
+        "(\"https://evil.example/x\")",
+    ] {
+        assert_eq!(hosts(text, plain), ["evil.example"], "{text:?}");
+    }
+    assert_eq!(hosts("https://a.example https://b.example", plain), ["a.example", "b.example"]);
+    assert_eq!(hosts("https://a.example/\nhttps:b.example", plain), ["a.example", "b.example"]);
+    let text = Roles { text: true, ..plain };
+    assert_eq!(hosts("<https://evil.example>", text), ["evil.example"]);
+    for free in ["see https:evil.example", "http:80", "note: https://a.example", "std::vec", "10:30", "http:"]
+    {
+        assert_eq!(hosts(free, plain), [""; 0], "{free}");
+        assert_eq!(hosts(free, text), [""; 0], "{free}");
+    }
+}
