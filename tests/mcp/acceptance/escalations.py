@@ -36,7 +36,12 @@ class Waiting:
 
     @property
     def directory(self):
-        return f"{self.stage.session}/escalations"
+        """The link in the session directory leads there; a server may turn the link, to no avail."""
+        if not getattr(self, "real", None):
+            link = f"{self.stage.session}/escalations"
+            self.real = os.path.realpath(link) if os.path.islink(link) else None
+            return self.real or link
+        return self.real
 
     def write(self, name="asked", **more):
         """Begins a call that is escalated; gives its number and the question."""
