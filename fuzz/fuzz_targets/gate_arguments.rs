@@ -9,7 +9,10 @@ use std::{
     sync::LazyLock,
 };
 
-use lazaret_gate::{Call, Hints, Place, Surroundings, Tool, candidates, classify};
+use lazaret_gate::{
+    Call, Hints, Place, Surroundings, Tool, classify,
+    escalation::{CallDigest, Scope, suggest},
+};
 use lazaret_policy::host::Host;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
@@ -71,7 +74,9 @@ fuzz_target!(|data: &[u8]| {
     for fact in &facts.hosts {
         assert_eq!(Host::parse(&fact.host).map(|host| host.to_string()), Ok(fact.host.clone()));
     }
-    for candidate in candidates(&call, &facts, &WORLD.surroundings) {
-        assert!(candidate.value != "/" && !WORLD.root.join("s").starts_with(Path::new(&candidate.value)));
+    for scope in suggest(&facts, CallDigest::of("s", "t", call.arguments), &[]) {
+        if let Scope::Directory { path, .. } = scope {
+            assert!(path.is_absolute() && path.components().count() > 2, "{path:?}");
+        }
     }
 });
