@@ -25,7 +25,7 @@ use crate::{
     verdict::Decision,
 };
 
-const SESSION: &str = "/work/session";
+const SESSION: &str = "/proj/session";
 
 fn tool(server: &str, name: &str, schema: Value) -> Tool {
     Tool {

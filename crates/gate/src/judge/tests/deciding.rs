@@ -116,7 +116,7 @@ fn unknown_tools_and_servers_and_wrong_arguments_are_refused() {
 
 #[test]
 fn protected_paths_are_denied_whatever_the_policy_says() {
-    let mut facts = paths(&[("/work/session/x", Access::Read)]);
+    let mut facts = paths(&[("/proj/session/x", Access::Read)]);
     facts.paths[0].protected = Some("the policies".into());
     let verdict = ask(&judge(ALL), "fs", "read", json!({ "path": "x" }), &facts);
     assert_eq!((verdict.decision, verdict.rule.0.as_str()), (Decision::Deny, Rule::PROTECTED_PATH));
@@ -125,8 +125,8 @@ fn protected_paths_are_denied_whatever_the_policy_says() {
 #[test]
 fn a_path_that_is_not_unicode_is_denied() {
     use std::os::unix::ffi::OsStrExt;
-    let mut facts = paths(&[("/work/session/x", Access::Read)]);
-    facts.paths[0].resolved = PathBuf::from(std::ffi::OsStr::from_bytes(b"/work/session/\xff"));
+    let mut facts = paths(&[("/proj/session/x", Access::Read)]);
+    facts.paths[0].resolved = PathBuf::from(std::ffi::OsStr::from_bytes(b"/proj/session/\xff"));
     let verdict = ask(&judge(ALL), "fs", "read", json!({ "path": "x" }), &facts);
     assert_eq!((verdict.decision, verdict.rule.0.as_str()), (Decision::Deny, Rule::UNDECIDABLE));
 }

@@ -11,20 +11,20 @@ fn holds(condition: &str, facts: &Facts, circumstances: &Circumstances) -> bool 
 #[test]
 fn paths_are_sorted_by_place_and_access() {
     let facts = paths(&[
-        ("/work/session/a", Access::Write),
+        ("/proj/session/a", Access::Write),
         ("/usr/share/b", Access::Read),
         ("/usr/lib/c", Access::Delete),
     ]);
     for condition in [
-        "context.paths.contains(\"/work/session/a\")",
+        "context.paths.contains(\"/proj/session/a\")",
         "context.outsidePaths == [\"/usr/share/b\", \"/usr/lib/c\"]",
         "context.readPaths == [\"/usr/share/b\"]",
-        "context.writePaths == [\"/work/session/a\"]",
+        "context.writePaths == [\"/proj/session/a\"]",
         "context.deletePaths.containsAny(context.outsidePaths)",
         "!context.insideSession",
         "context.outsideWithin.contains(\"/usr\") && !context.outsideWithin.contains(\"/usr/share\")",
         "context.pathsWithin == [\"/\"]",
-        "context.session == \"/work/session\"",
+        "context.session == \"/proj/session\"",
     ] {
         assert!(holds(condition, &facts, &circumstances()), "{condition}");
     }

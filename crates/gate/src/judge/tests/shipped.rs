@@ -22,8 +22,8 @@ fn the_default_policy_fits_without_tools() {
 #[test]
 fn by_default_sandboxed_servers_work_inside_and_ask_beyond() {
     let here = circumstances();
-    let inside = |access| paths(&[("/work/session/x", access)]);
-    let outside = |access| paths(&[("/work/session/x", Access::Write), ("/srv/x", access)]);
+    let inside = |access| paths(&[("/proj/session/x", access)]);
+    let outside = |access| paths(&[("/proj/session/x", Access::Write), ("/srv/x", access)]);
     assert_eq!(rule(&Facts::default(), &here), (Decision::Allow, "sandboxed-inside".into()));
     assert_eq!(rule(&inside(Access::Delete), &here), (Decision::Allow, "sandboxed-inside".into()));
     assert_eq!(rule(&outside(Access::Read), &here), (Decision::Escalate, "read-outside".into()));
@@ -40,7 +40,7 @@ fn by_default_sandboxed_servers_work_inside_and_ask_beyond() {
 #[test]
 fn by_default_servers_without_a_sandbox_ask_for_all_but_reading_inside() {
     let bare = Circumstances { containment: Containment::Bare, network: Network::Open, ..circumstances() };
-    let reading = paths(&[("/work/session/x", Access::Read)]);
+    let reading = paths(&[("/proj/session/x", Access::Read)]);
     assert_eq!(rule(&Facts::default(), &bare), (Decision::Escalate, "bare-anything-else".into()));
     assert_eq!(rule(&reading, &bare), (Decision::Escalate, "bare-anything-else".into()));
 
@@ -52,7 +52,7 @@ fn by_default_servers_without_a_sandbox_ask_for_all_but_reading_inside() {
     let decide = |facts: &Facts| ask_in(&source.judge(), "git", "push", json!({}), facts, &bare).decision;
     assert_eq!(decide(&reading), Decision::Allow);
     assert_eq!(decide(&Facts::default()), Decision::Escalate);
-    assert_eq!(decide(&paths(&[("/work/session/x", Access::Write)])), Decision::Escalate);
+    assert_eq!(decide(&paths(&[("/proj/session/x", Access::Write)])), Decision::Escalate);
     assert_eq!(decide(&paths(&[("/etc/x", Access::Read)])), Decision::Escalate);
     assert_eq!(decide(&hosts(&["example.com"])), Decision::Escalate);
 }
@@ -102,7 +102,7 @@ fn the_example_of_a_project_does_what_its_comments_say() {
     let read = |path: &str| {
         decide("filesystem", "read_text_file", json!({ "path": path }), &paths(&[(path, Access::Read)]))
     };
-    assert_eq!(read("/work/session/x"), Decision::Allow);
+    assert_eq!(read("/proj/session/x"), Decision::Allow);
     assert_eq!(read("/usr/include/stdio.h"), Decision::Allow);
     assert_eq!(read("/etc/passwd"), Decision::Deny);
     let write = paths(&[("/usr/x", Access::Write)]);
@@ -114,7 +114,7 @@ fn the_example_of_a_project_does_what_its_comments_say() {
     assert_eq!(fetch("docs.python.org"), Decision::Allow);
     assert_eq!(fetch("static.docs.rs"), Decision::Allow);
     assert_eq!(fetch("evildocs.rs"), Decision::Deny);
-    let repository = paths(&[("/work/session", Access::Write)]);
+    let repository = paths(&[("/proj/session", Access::Write)]);
     let checkout = |branch: &str| {
         decide("git", "git_checkout", json!({ "repo_path": ".", "branch_name": branch }), &repository)
     };

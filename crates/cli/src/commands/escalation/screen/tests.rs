@@ -26,8 +26,8 @@ fn question(number: u8, arguments: Value) -> Open {
             id: "s1".into(),
             process,
             started: None,
-            directory: "/work/session".into(),
-            escalations: "/work/escalations".into(),
+            directory: "/proj/session".into(),
+            escalations: "/proj/escalations".into(),
             owner: 1000,
         },
         request: Request {
@@ -78,7 +78,7 @@ Call       files/tool1
 Reason     outside of the session directory
 Rule       ask
 Asked      1 min 0 s ago, 4 min 0 s left
-Session    s1 in /work/session
+Session    s1 in /proj/session
 Question   00000001-7a77-4b0c-8a55-6f9ff2b0f1ab
 
 Arguments
