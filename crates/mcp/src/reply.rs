@@ -54,11 +54,6 @@ pub fn error_with(id: &[u8], code: Code, message: &str, data: &Value) -> Bytes {
     Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
 }
 
-/// A call that did not go through, as a result that a model reads.
-pub fn refused_call(id: &[u8], text: &str) -> Bytes {
-    result(id, &json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
-}
-
 pub fn request(id: u64, method: &str, params: &str) -> Bytes {
     Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
 }

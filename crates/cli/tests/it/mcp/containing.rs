@@ -162,17 +162,17 @@ fn the_environment_is_the_usual_one_and_the_servers_own() {
 #[test]
 fn an_entry_opens_what_it_lists_and_no_more() {
     let session = Session::new();
-    fs::create_dir(session.home("work")).unwrap();
-    fs::create_dir(session.home("work/kept")).unwrap();
-    let sandbox = r#", "sandbox": {"filesystem": {"allowWrite": ["~/work"], "denyWrite": ["~/work/kept"],
+    fs::create_dir(session.home("papers")).unwrap();
+    fs::create_dir(session.home("papers/kept")).unwrap();
+    let sandbox = r#", "sandbox": {"filesystem": {"allowWrite": ["~/papers"], "denyWrite": ["~/papers/kept"],
         "denyRead": ["~/letter"]}}"#;
     let home = session.case.home.display();
     let told = session.sh(
         sandbox,
-        &format!("cd {home}; echo made > work/new; touch work/kept/new 2>&1; cat letter 2>&1; cat .ssh/id 2>&1; touch x 2>&1"),
+        &format!("cd {home}; echo made > papers/new; touch papers/kept/new 2>&1; cat letter 2>&1; cat .ssh/id 2>&1; touch x 2>&1"),
     );
-    assert_eq!(fs::read_to_string(session.home("work/new")).unwrap(), "made\n");
-    assert!(!session.home("work/kept/new").exists() && !session.home("x").exists());
+    assert_eq!(fs::read_to_string(session.home("papers/new")).unwrap(), "made\n");
+    assert!(!session.home("papers/kept/new").exists() && !session.home("x").exists());
     assert!(!told.contains("a letter") && !told.contains("a key"), "{told}");
 }
 
