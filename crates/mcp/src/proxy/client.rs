@@ -279,7 +279,17 @@ impl Proxy {
                 }
             }
             // A request without an id: nobody would judge it, and a careless server would carry it out.
-            _ => self.journal().note("the client sent a request without an id: dropped"),
+            method => {
+                let id = self.session.id().to_owned();
+                let details = [
+                    (
+                        "description",
+                        json!("the client sent a request without an id, which nobody could judge: dropped"),
+                    ),
+                    ("method", json!(crate::shorten::text(method))),
+                ];
+                self.ledger_note(lazaret_audit::EventKind::SecurityAlert, &id, &details);
+            }
         }
     }
 
